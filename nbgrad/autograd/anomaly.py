@@ -1,0 +1,98 @@
+"""Anomaly mode: the first non-finite value of a backward pass (and NaN born forward) is an error that names its origin."""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any
+
+import numpy as np
+
+from ..errors import AutogradError
+from ..state import state
+from .graph import Node
+
+
+class detect_anomaly:
+    """Context manager: forward operations remember their Python stack; a NaN or inf raises.
+
+    In the forward pass a NaN that an operation creates from NaN-free inputs raises at once; in the backward pass any
+    NaN or inf in a computed gradient does, naming the forward operation and where it was called.
+
+    Parameters
+    ----------
+    check_nan : set False to only record stacks.
+    """
+
+    def __init__(self, check_nan: bool = True):
+        self.check_nan = check_nan
+        self.previous: list[Any] = []
+
+    def __enter__(self) -> detect_anomaly:
+        self.previous.append(state.anomaly)
+        state.anomaly = self
+        state.refresh()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        state.anomaly = self.previous.pop()
+        state.refresh()
+
+
+class set_detect_anomaly(detect_anomaly):
+    """Switch anomaly mode on or off; as a function or a context manager."""
+
+    def __init__(self, mode: bool, check_nan: bool = True):
+        super().__init__(check_nan)
+        self.previous = [state.anomaly]
+        state.anomaly = self if mode else None
+        state.refresh()
+
+    def __enter__(self) -> set_detect_anomaly:
+        return self
+
+
+def is_anomaly_enabled() -> bool:
+    """True inside ``detect_anomaly``."""
+    return state.anomaly is not None
+
+
+def user_stack() -> list[str]:
+    """The current Python stack without nbgrad's own frames."""
+    frames = [
+        f for f in traceback.extract_stack() if "/nbgrad/" not in f.filename.replace("\\", "/")
+    ]
+    return traceback.format_list(frames[-8:])
+
+
+def _has(data: Any, test: Any) -> bool:
+    return (
+        isinstance(data, np.ndarray | np.generic)
+        and data.dtype.kind in "fc"
+        and bool(test(data).any())
+    )
+
+
+def check_forward(name: str, inputs: tuple, outputs: tuple) -> None:
+    """Raise where an operation makes a NaN from NaN-free inputs."""
+    if state.anomaly is None or not state.anomaly.check_nan:
+        return
+    if any(_has(t._data, np.isnan) for t in inputs):
+        return
+    if any(_has(t._data, np.isnan) for t in outputs):
+        raise AutogradError(
+            f"detect_anomaly: the forward of '{name}' returned NaN although no input was NaN. Called at:\n"
+            + "".join(user_stack())
+        )
+
+
+def check_backward(node: Node, g: Any, out: tuple) -> None:
+    """Raise where a backward rule makes a non-finite gradient from a finite one."""
+    if state.anomaly is None or not state.anomaly.check_nan:
+        return
+    if any(_has(getattr(x, "_data", x), lambda v: ~np.isfinite(v)) for x in out if x is not None):
+        stack = node.meta.stack if node.meta is not None and node.meta.stack else []
+        where = "".join(stack) or "  (the forward ran outside detect_anomaly: no stack recorded)\n"
+        raise AutogradError(
+            f"detect_anomaly: {node.name()} returned NaN or inf in its gradient. "
+            f"The forward operation was called at:\n{where}"
+        )

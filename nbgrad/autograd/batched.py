@@ -1,0 +1,100 @@
+"""Batching: values with a hidden batch dimension, for ``vmap`` and batched cotangents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..errors import ShapeError, message
+from ..op.interpreter import new_level, own
+from ..ops.view import expand, permute
+from ..tensor import Level, Tensor, Value
+
+
+class Batched(Value):
+    """A lower tensor with one dimension hidden; ``dim`` None means the same for every batch member."""
+
+    __slots__ = ("dim", "tensor")
+
+    def __init__(self, level: Level, tensor: Tensor, dim: int | None):
+        self.level, self.tensor, self.dim = level, tensor, dim
+        shape = tuple(tensor._data.shape)
+        self.shape = shape if dim is None else shape[:dim] + shape[dim + 1 :]
+        self.dtype = tensor._data.dtype
+
+
+class BatchInterpreter:
+    """Runs the batching rule of an operator."""
+
+    def lift(self, level: Level, t: Tensor) -> Batched:
+        """The same tensor for every member of the batch."""
+        return Batched(level, t, None)
+
+    def process(self, level: Level, op: Any, args: Sequence[Tensor], params: dict) -> Any:
+        """One operator on the whole batch."""
+        tensors = [t._data.tensor if own(level, t) else t for t in args]
+        dims = [t._data.dim if own(level, t) else None for t in args]
+        if all(d is None for d in dims):
+            out = op(*tensors, **params)
+            if isinstance(out, tuple):
+                return tuple(Batched(level, o, None) for o in out)
+            return Batched(level, out, None)
+        out, where = op.run_batch(dims, tensors, params)
+        if isinstance(out, tuple):
+            where = where if isinstance(where, tuple) else (where,) * len(out)
+            return tuple(Batched(level, o, d) for o, d in zip(out, where, strict=True))
+        return Batched(level, out, where)
+
+
+BATCH = BatchInterpreter()
+
+
+def wrap(level: Level, t: Tensor, dim: int) -> Tensor:
+    """A tensor whose dimension ``dim`` is the batch."""
+    return Tensor(Batched(level, t, dim % max(t.ndim, 1)))
+
+
+def unwrap(level: Level, t: Tensor, size: int, dim: int = 0) -> Tensor:
+    """The lower tensor with the batch at ``dim``; results that do not depend on it are expanded."""
+    if not own(level, t):
+        inner, at = t, None
+    else:
+        inner, at = t._data.tensor, t._data.dim
+    if at is None:
+        inner, at = expand(inner, shape=(size, *inner._data.shape)), 0
+    rank = inner.ndim
+    dim = dim % rank
+    if dim != at:
+        order = [i for i in range(rank) if i != at]
+        order.insert(dim, at)
+        inner = permute(inner, dims=tuple(order))
+    return inner
+
+
+def batched_grad(
+    outs: Sequence[Tensor], ins: Sequence[Tensor], cots: Sequence[Any], options: dict
+) -> list:
+    """``autograd.grad`` with a batch of cotangents in front: one sweep for all of them."""
+    from .api import edge, run_backward
+
+    sizes = {c.shape[0] for c in cots if c is not None}
+    if len(sizes) != 1 or None in [c if c is None else 1 for c in cots]:
+        raise ShapeError(
+            message("grad", "argument 'grad_outputs' with is_grads_batched", cots, "one batch size")
+        )
+    size = sizes.pop()
+    with new_level("a batched backward", BATCH) as level:
+        roots = []
+        for o, c in zip(outs, cots, strict=True):
+            node, nr = edge(o, "grad")
+            if tuple(c.shape[1:]) != tuple(o.shape):
+                raise ShapeError(
+                    message(
+                        "grad", "a batched cotangent's shape", tuple(c.shape), f"{(size, *o.shape)}"
+                    )
+                )
+            roots.append((node, nr, wrap(level, c.to(o.dtype), 0)))
+        got = run_backward(
+            roots, inputs=[edge(t, "grad") for t in ins], accumulate=False, **options
+        )
+        return [None if g is None else unwrap(level, g, size) for g in got]

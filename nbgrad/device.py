@@ -1,0 +1,40 @@
+"""Device names: ``cpu``, ``cuda``, ``cuda:1``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .errors import DeviceError, message
+
+
+class Device:
+    """A device type and an index; compares equal to its string form."""
+
+    __slots__ = ("index", "type")
+
+    def __init__(self, spec: Any):
+        kind, _, index = str(spec).partition(":")
+        if kind not in ("cpu", "cuda") or (index and not index.isdigit()):
+            raise DeviceError(
+                message("device", "argument 'device'", repr(spec), "'cpu', 'cuda' or 'cuda:N'")
+            )
+        self.type = kind
+        self.index = int(index) if index else (0 if kind == "cuda" else None)
+
+    def __str__(self) -> str:
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+    def __repr__(self) -> str:
+        return f"device('{self}')"
+
+    def __eq__(self, other: object) -> bool:
+        try:
+            return str(self) == str(Device(other))
+        except DeviceError:
+            return False
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+
+CPU = Device("cpu")

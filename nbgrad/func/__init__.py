@@ -1,0 +1,31 @@
+"""Composable function transforms on pytrees: grad, vjp, jvp, jacobians, hessian, vmap, jet."""
+
+from .api import (
+    grad,
+    grad_and_value,
+    hessian,
+    hvp,
+    jacfwd,
+    jacrev,
+    jet,
+    jvp,
+    linearize,
+    value_and_grad,
+    vjp,
+    vmap,
+)
+
+__all__ = [
+    "grad",
+    "grad_and_value",
+    "hessian",
+    "hvp",
+    "jacfwd",
+    "jacrev",
+    "jet",
+    "jvp",
+    "linearize",
+    "value_and_grad",
+    "vjp",
+    "vmap",
+]

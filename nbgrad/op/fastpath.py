@@ -1,0 +1,240 @@
+"""The hot path: generated call functions for unary and binary elementwise operators.
+
+Each function tests in a few attribute reads that nothing unusual is going on (plain tensors over NumPy arrays of
+one floating dtype, no view, no mode) and then makes the result and its graph node without any intermediate object.
+Everything else goes to ``Elementwise.slow``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import dtypes as dt
+from ..autograd.graph import ElementwiseNode
+from ..layout import broadcast_shapes
+from ..memory import host
+from ..state import state
+from ..tensor import Tensor
+
+if TYPE_CHECKING:
+    from .elementwise import Elementwise
+
+BIG = 8192  # elements above which results come from the pool and loops may be threaded
+
+_UNARY = """
+def {name}(x):
+    if type(x) is Tensor and x._meta is None:
+        d = x._data
+        fast = state.fast
+        if fast >= 0 and type(d) is ndarray:
+            k = kernels.get(d.dtype)
+            if k is not None:
+                y = k(d) if d.size <= BIG else call(k, (d,))
+                if type(y) is not ndarray:
+                    y = asarray(y)
+                e = x._node
+                if e is None or not fast or not differentiable:
+                    return Tensor(y)
+                p = plans[d.dtype]
+                if p is not None:
+                    ver = [0]
+                    if p.save_out:
+                        if p.saved:
+                            n = Node(p, (e,), None, (d, y), (x._ver, ver), x._ver[0], None)
+                        else:
+                            n = Node(p, (e,), None, (y,), (ver,), 0, None)
+                    elif p.saved:
+                        n = Node(p, (e,), None, (d,), (x._ver,), x._ver[0], None)
+                    else:
+                        n = Node(p, (e,), None, (), (), 0, None)
+                    if x._nr:
+                        n.nrs = (x._nr,)
+                    return Tensor(y, n, 0, ver)
+            elif d.dtype in wanted:
+                prepare(d.dtype)
+                return {name}(x)
+    return slow(x)
+"""
+
+_BINARY = """
+def {name}(x, y):
+    if type(x) is Tensor and x._meta is None:
+        a = x._data
+        fast = state.fast
+        if fast >= 0 and type(a) is ndarray:
+            t = a.dtype
+            k = kernels.get(t)
+            if k is None:
+                if t in wanted:
+                    prepare(t)
+                    return {name}(x, y)
+            elif type(y) is Tensor:
+                b = y._data
+                if b.dtype is t and type(b) is ndarray and y._meta is None:
+                    if a.size <= BIG and b.size <= BIG:
+                        try:
+                            r = k(a, b)
+                        except ValueError:
+                            return slow(x, y)
+                    else:
+                        r = call(k, (a, b))
+                    if type(r) is not ndarray:
+                        r = asarray(r)
+                    if fast and differentiable:
+                        ea = x._node
+                        eb = y._node
+                        if ea is not None or eb is not None:
+                            p = plans[t][(2 if ea is not None else 0) + (eb is not None)]
+                            if p is None:
+                                return Tensor(r)
+                            sa = a.shape
+                            sb = b.shape
+                            sh = None if sa == sb else (sa, sb)
+                            s = p.saved
+                            if p.save_out:
+                                return slow(x, y)
+                            if not s:
+                                n = Node(p, (ea, eb), None, (), (), 0, sh)
+                            elif len(s) == 2:
+                                va = x._ver
+                                vb = y._ver
+                                n = Node(p, (ea, eb), None, (a, b), (va, vb), va[0] + vb[0], sh)
+                            elif s[0]:
+                                n = Node(p, (ea, eb), None, (b,), (y._ver,), y._ver[0], sh)
+                            else:
+                                n = Node(p, (ea, eb), None, (a,), (x._ver,), x._ver[0], sh)
+                            if x._nr or y._nr:
+                                n.nrs = (x._nr, y._nr)
+                            return Tensor(r, n)
+                    return Tensor(r)
+            elif type(y) in numbers and t in floats:
+                b = t.type(y)
+                r = k(a, b) if a.size <= BIG else call(k, (a, b))
+                if type(r) is not ndarray:
+                    r = asarray(r)
+                if fast and differentiable and x._node is not None:
+                    p = plans[t][2]
+                    if p is None:
+                        return Tensor(r)
+                    s = p.saved
+                    if p.save_out:
+                        return slow(x, y)
+                    if not s:
+                        n = Node(p, (x._node, None), None, (), (), 0, (a.shape, ()))
+                    elif len(s) == 2:
+                        n = Node(p, (x._node, None), None, (a, b), (x._ver,), x._ver[0], (a.shape, ()))
+                    elif s[0]:
+                        n = Node(p, (x._node, None), None, (b,), (), 0, (a.shape, ()))
+                    else:
+                        n = Node(p, (x._node, None), None, (a,), (x._ver,), x._ver[0], (a.shape, ()))
+                    if x._nr:
+                        n.nrs = (x._nr, 0)
+                    return Tensor(r, n)
+                return Tensor(r)
+    return slow(x, y)
+"""
+
+
+class _Plans(dict):
+    """Backward plans per dtype, made when first asked for."""
+
+    def __init__(self, op: Elementwise):
+        super().__init__()
+        self.op = op
+
+    def __missing__(self, dtype: np.dtype) -> Any:
+        op = self.op
+        if op.nin == 1:
+            made: Any = op.plan((True,), (dtype,)) if op.defined[0] else None
+        else:
+            masks = [(False, False), (False, True), (True, False), (True, True)]
+            made = [None]
+            for mask in masks[1:]:
+                needs = tuple(n and d for n, d in zip(mask, op.defined, strict=True))
+                made.append(op.plan(needs, (dtype, dtype)) if any(needs) else None)
+        self[dtype] = made
+        return made
+
+
+def make(op: Elementwise) -> Any:
+    """The call function of an operator."""
+    if op.nin not in (1, 2) or op.promotion in ("select", "logical"):
+        return _general(op)
+    kernels: dict[np.dtype, np.ufunc] = {}
+    wanted = {dt.float64, dt.float32} | ({dt.complex128, dt.complex64} if op.complex_ok else set())
+
+    def prepare(dtype: np.dtype) -> None:
+        kernels[dtype] = op.kernel((dtype,) * (op.nin or 1))
+
+    scope = {
+        "Tensor": Tensor,
+        "state": state,
+        "ndarray": np.ndarray,
+        "asarray": np.asarray,
+        "kernels": kernels,
+        "plans": _Plans(op),
+        "Node": ElementwiseNode,
+        "slow": op.slow,
+        "call": call,
+        "BIG": BIG,
+        "wanted": wanted,
+        "prepare": prepare,
+        "differentiable": op.differentiable,
+        "numbers": frozenset({int, float}),
+        "floats": frozenset({dt.float64, dt.float32}),
+    }
+    name = op.name if op.name.isidentifier() else "call_op"
+    text = (_UNARY if op.nin == 1 else _BINARY).replace("{name}", name)
+    exec(compile(text, f"<nbgrad fast path of {op.name}>", "exec"), scope)
+    fn = scope[name]
+    fn.__doc__, fn.__module__, fn.__qualname__ = op.doc, "nbgrad", name
+    return fn
+
+
+def _general(op: Elementwise) -> Any:
+    """The call function of an operator without a fast path."""
+
+    def call_op(*args: Any) -> Any:
+        return op.slow(*args)
+
+    call_op.__doc__, call_op.__module__ = op.doc, "nbgrad"
+    call_op.__name__ = call_op.__qualname__ = op.name
+    return call_op
+
+
+def call(k: np.ufunc, arrays: tuple) -> Any:
+    """Call a kernel: small results from NumPy's allocator, large ones from the pool and in threads."""
+    size = 0
+    for a in arrays:
+        size = max(size, a.size)
+    if size <= BIG:
+        return k(*arrays)
+    from kernels_cpu import threads
+
+    shape = broadcast_shapes(*(a.shape for a in arrays))
+    outs = tuple(host.empty(shape, d) for d in out_dtypes(k))
+    threads.run(k, arrays, outs)
+    return outs[0] if len(outs) == 1 else outs
+
+
+_out_dtypes: dict[np.ufunc, tuple] = {}
+
+
+def out_dtypes(k: np.ufunc) -> tuple:
+    """Result dtypes of a kernel (it has exactly one type signature)."""
+    found = _out_dtypes.get(k)
+    if found is None:
+        found = _out_dtypes[k] = tuple(np.dtype(c) for c in k.types[0].split("->")[1])
+    return found
+
+
+def run_ufunc(k: np.ufunc, arrays: Any, name: str) -> np.ndarray:
+    """Forward call on arrays with a shape error of our own."""
+    try:
+        out = call(k, tuple(arrays))
+    except ValueError:
+        broadcast_shapes(*(a.shape for a in arrays), op=name)
+        raise
+    return out if type(out) is np.ndarray else np.asarray(out)

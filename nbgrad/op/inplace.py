@@ -1,0 +1,178 @@
+"""In-place writes: checks, the write itself, versions, and rewriting the history of a view's base.
+
+An in-place operation is its out-of-place form followed by one write. For the graph, a write through a view is
+``base = strided_scatter(base, new, layout)`` and every view of the base is ``strided_view(base, layout)`` again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import AutogradError, DTypeError, ShapeError, message
+from ..layout import self_overlaps
+from ..state import state
+from ..tensor import Meta, Tensor, Value, level_of
+from .base import REGISTRY
+from .dispatch import cast
+
+_RANK = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
+
+
+def check_writable(t: Tensor, op: str, value: Tensor | None = None) -> None:
+    """Raise before anything changes: leaves, overlapping memory, read-only memory, inference tensors."""
+    from ..autograd.graph import AccumulateGrad
+
+    refresh(t)
+    level = level_of(t._data)
+    index = 0 if level is None else level.index
+    recording = state.off > index
+    base = t._meta.base if t._meta is not None and t._meta.base is not None else t
+    if recording and isinstance(base._node, AccumulateGrad):
+        what = "a leaf" if base is t else "a view of a leaf"
+        raise AutogradError(
+            f"{op}_: {what} tensor that requires grad cannot be changed in place while gradients are "
+            "recorded; use the out-of-place form, or do it inside ng.no_grad()."
+        )
+    if t._meta is not None and t._meta.inference and not state.inference and recording:
+        raise AutogradError(
+            f"{op}_: an inference tensor cannot be changed outside inference_mode; clone() it."
+        )
+    if type(t._data) is np.ndarray:
+        from .view import array_layout
+
+        if not t._data.flags.writeable:
+            raise AutogradError(
+                f"{op}_: the tensor's memory is read-only; clone() the tensor first."
+            )
+        if t._data.size > 1 and self_overlaps(array_layout(t._data)):
+            raise AutogradError(
+                f"{op}_: several elements of the written tensor share one memory location "
+                "(an expanded or overlapping view); clone() it before writing."
+            )
+    if value is not None and _RANK[value.dtype.kind] > _RANK[t.dtype.kind]:
+        raise DTypeError(
+            message(
+                op + "_",
+                "the result's dtype",
+                value.dtype.name,
+                f"one that fits the tensor's {t.dtype.name}",
+                "Convert the tensor with .to() first, or use the out-of-place form.",
+            )
+        )
+
+
+def inplace(op: Any, name: str, t: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """``t.name_(*args)``: run ``op`` out of place on t's current value and write the result into t."""
+    if not isinstance(t, Tensor):
+        raise DTypeError(message(name + "_", "the tensor written to", type(t).__name__, "a Tensor"))
+    check_writable(t, name)
+    result = op(snapshot(t), *args, **kwargs)
+    return write(t, result, name)
+
+
+def snapshot(t: Tensor) -> Tensor:
+    """t's value under its present edge, safe to save: a copy where a graph may keep it."""
+    data = t._data
+    if type(data) is np.ndarray:
+        data = data.copy() if state.off > 0 or state.fast < 0 else data
+    elif not isinstance(data, Value):
+        data = data.copy()
+    out = Tensor(data, t._node, t._nr)
+    for recorder in state.recorders:
+        recorder.alias(out, t)
+    return out
+
+
+def write(t: Tensor, result: Tensor, name: str) -> Tensor:
+    """Write ``result`` into t's memory and rewrite t's history."""
+    if tuple(result.shape) != tuple(t.shape):
+        raise ShapeError(
+            message(
+                name + "_",
+                "the result's shape",
+                result.shape,
+                f"the shape {t.shape} of the tensor written to",
+                "Use the out-of-place form if the tensor should grow.",
+            )
+        )
+    check_writable(t, name, result)
+    result = cast(result, t.dtype)
+    base = t._meta.base if t._meta is not None and t._meta.base is not None else None
+    plain = type(t._data) is type(result._data) and not isinstance(t._data, Value)
+    if plain:
+        with np.errstate(all="ignore"):
+            t._data[...] = result._data
+    bump(t, name)
+    if base is None:
+        if not plain:
+            t._data = result._data
+        t._node, t._nr = result._node, result._nr
+    else:
+        assert t._meta is not None
+        _rebase(base, t, result, plain)
+        refresh_view(t)
+    for recorder in state.recorders:
+        recorder.written(t, result, base)
+    return t
+
+
+def bump(t: Tensor, name: str) -> None:
+    """Count a write on the storage and remember who wrote."""
+    t._ver[0] += 1
+    t._ver[1:] = [name + "_"]
+
+
+def _rebase(base: Tensor, t: Tensor, result: Tensor, plain: bool) -> None:
+    """Give the base the history ``strided_scatter(base, result, layout)``."""
+    from .view import layout_of
+
+    assert t._meta is not None
+    scatter = REGISTRY["strided_scatter"]
+    layout = t._meta.layout
+    base_layout = layout_of(base)
+    old = Tensor(base._data, base._node, base._nr)
+    if plain:
+        if old._node is not None or result._node is not None:
+            from .dispatch import record
+
+            if state.off > 0:
+                out = Tensor(base._data)
+                needs = (old._node is not None, result._node is not None)
+                params = {"layout": layout, "base_layout": base_layout}
+                record(scatter, (old, result), (out,), params, needs, None)
+                base._node, base._nr = out._node, out._nr
+    else:
+        new = scatter(old, result, layout=layout, base_layout=base_layout)
+        base._data, base._node, base._nr = new._data, new._node, new._nr
+
+
+def refresh(t: Tensor) -> None:
+    """Refresh a view whose base was written through another alias."""
+    if t._meta is not None and t._meta.base is not None and t._meta.seen != t._ver[0]:
+        refresh_view(t)
+
+
+def refresh_view(t: Tensor) -> None:
+    """Make a view's edge (and, under transforms, its value) follow its base's present history."""
+    from .view import layout_of
+
+    meta = t._meta
+    assert meta is not None and meta.base is not None
+    base = meta.base
+    meta.seen = t._ver[0]
+    if base._node is None and type(t._data) is type(base._data) and not isinstance(t._data, Value):
+        t._node, t._nr = None, 0
+        return
+    out = REGISTRY["strided_view"](
+        Tensor(base._data, base._node, base._nr), layout=meta.layout, base_layout=layout_of(base)
+    )
+    t._data, t._node, t._nr = out._data, out._node, out._nr
+
+
+def detach_meta(t: Tensor) -> Meta:
+    """t's meta record, made on first use."""
+    if t._meta is None:
+        t._meta = Meta()
+    return t._meta

@@ -1,0 +1,344 @@
+"""View primitives: layout maps and their adjoints, and the strided operators in-place writes are expressed with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import layout as lay
+from ..layout import Layout
+from ..op import Spec, ViewOp, operator, view
+from ..op.view import array_layout, strided
+
+
+@view("reshape")
+def reshape(layout: Layout, *, shape: tuple) -> Layout:
+    """The same elements in a new shape; only for layouts that allow it without a copy."""
+    found = lay.reshape(layout, shape)
+    assert found is not None, "reshape of a layout that needs a copy"
+    return found
+
+
+@reshape.vjp
+def _(g, out, x, *, needs, shape):
+    return (_reshape(g, x.shape),)
+
+
+@reshape.batch
+def _(dims, x, *, shape):
+    x = to_front(x, dims[0])
+    return _reshape(x, (x.shape[0], *shape)), 0
+
+
+def _reshape(x: Any, shape: tuple) -> Any:
+    """Reshape a tensor, copying only where its layout needs it."""
+    shape = tuple(shape)
+    if tuple(x.shape) == shape:
+        return x
+    data = x._data
+    if (type(data) is np.ndarray and lay.reshape(array_layout(data), shape) is None) or (
+        hasattr(data, "layout") and lay.reshape(data.layout, shape) is None
+    ):
+        x = contiguous_copy(x)
+    return reshape(x, shape=shape)
+
+
+def _reshape_view(x: Any, shape: tuple) -> Any:
+    """Insert or drop dimensions of size 1: always a view."""
+    shape = tuple(shape)
+    return alias(x) if tuple(x.shape) == shape else reshape(x, shape=shape)
+
+
+@view("permute")
+def permute(layout: Layout, *, dims: tuple) -> Layout:
+    """Reorder the dimensions."""
+    return lay.permute(layout, dims)
+
+
+@permute.vjp
+def _(g, out, x, *, needs, dims):
+    return (permute(g, dims=inverse(dims)),)
+
+
+@permute.batch
+def _(bdims, x, *, dims):
+    x = to_front(x, bdims[0])
+    return permute(x, dims=(0, *[d + 1 for d in dims])), 0
+
+
+def inverse(dims: tuple) -> tuple:
+    """The inverse permutation."""
+    out = [0] * len(dims)
+    for i, d in enumerate(dims):
+        out[d] = i
+    return tuple(out)
+
+
+def to_front(x: Any, dim: int | None) -> Any:
+    """Move a batch dimension to the front."""
+    if not dim:
+        return x
+    order = (dim, *[i for i in range(x.ndim) if i != dim])
+    return permute(x, dims=order)
+
+
+@view("expand")
+def expand(layout: Layout, *, shape: tuple) -> Layout:
+    """Broadcast with zero strides."""
+    return lay.expand(layout, shape)
+
+
+@expand.vjp
+def _(g, out, x, *, needs, shape):
+    return (g,)  # the engine sums a cotangent to its input's shape
+
+
+@expand.batch
+def _(dims, x, *, shape):
+    x = to_front(x, dims[0])
+    missing = len(shape) + 1 - x.ndim
+    x = _reshape(x, (x.shape[0], *(1,) * missing, *x.shape[1:]))
+    return expand(x, shape=(x.shape[0], *shape)), 0
+
+
+@view("slice")
+def slice_(layout: Layout, *, items: tuple) -> Layout:
+    """Basic indexing: one item per result or dropped dimension.
+
+    An item is ``(start, length, step)``, an integer (drops the dimension) or None (a new dimension).
+    """
+    shape, strides, offset, axis = [], [], layout.offset, 0
+    for item in items:
+        if item is None:
+            shape.append(1)
+            strides.append(0)
+            continue
+        step = layout.strides[axis]
+        if isinstance(item, int):
+            offset += item * step
+        else:
+            start, length, by = item
+            offset += start * step if length else 0
+            shape.append(length)
+            strides.append(step * by)
+        axis += 1
+    return Layout(tuple(shape), tuple(strides), offset)
+
+
+@slice_.vjp
+def _(g, out, x, *, needs, items):
+    base = lay.contiguous(x.shape)
+    return (unview(g, layout=slice_.layout_map(base, items=items), base_layout=base),)
+
+
+@slice_.batch
+def _(dims, x, *, items):
+    x = to_front(x, dims[0])
+    return slice_(x, items=((0, x.shape[0], 1), *items)), 0
+
+
+@view("diagonal")
+def diagonal(layout: Layout, *, offset: int, dim1: int, dim2: int) -> Layout:
+    """A diagonal of two dimensions as the last dimension."""
+    return lay.diagonal(layout, offset, dim1, dim2)
+
+
+@diagonal.vjp
+def _(g, out, x, *, needs, **params):
+    base = lay.contiguous(x.shape)
+    return (unview(g, layout=diagonal.layout_map(base, **params), base_layout=base),)
+
+
+@diagonal.batch
+def _(dims, x, *, offset, dim1, dim2):
+    return diagonal(to_front(x, dims[0]), offset=offset, dim1=dim1 + 1, dim2=dim2 + 1), 0
+
+
+@view("unfold")
+def unfold(layout: Layout, *, dim: int, size: int, step: int) -> Layout:
+    """Sliding windows as the last dimension."""
+    return lay.unfold(layout, dim, size, step)
+
+
+@unfold.vjp
+def _(g, out, x, *, needs, **params):
+    base = lay.contiguous(x.shape)
+    return (unview(g, layout=unfold.layout_map(base, **params), base_layout=base),)
+
+
+@unfold.batch
+def _(dims, x, *, dim, size, step):
+    return unfold(to_front(x, dims[0]), dim=dim + 1, size=size, step=step), 0
+
+
+@view("alias")
+def alias(layout: Layout) -> Layout:
+    """A new tensor over the same elements."""
+    return layout
+
+
+@alias.vjp
+def _(g, out, x, *, needs):
+    return (g,)
+
+
+@alias.batch
+def _(dims, x):
+    return alias(x), dims[0]
+
+
+# -- strided operators over a base with a known memory layout ---------------------------------------
+
+
+def image(x: np.ndarray, base: Layout, copy: bool) -> np.ndarray:
+    """``x`` stored with the strides of ``base``, so that layouts relative to the base apply."""
+    low, high = lay.extent(base)
+    buffer = np.zeros(high - low, x.dtype)
+    out = strided(buffer, Layout(base.shape, base.strides, -low))
+    if copy:
+        out[...] = x
+    return out
+
+
+def _matches(x: np.ndarray, base: Layout) -> bool:
+    return array_layout(x).strides == base.strides
+
+
+class StridedView(ViewOp):
+    """``strided_view``: any layout over a base's memory (``as_strided``, refreshed views)."""
+
+    def forward(self, arrays: Any, params: dict) -> Any:
+        (x,) = arrays
+        layout, base = params["layout"], params["base_layout"]
+        if type(x) is not np.ndarray:
+            return x.restride(layout)
+        return strided(x if _matches(x, base) else image(x, base, True), layout)
+
+
+strided_view = StridedView(
+    "strided_view", lambda layout, *, layout_: layout_, doc="Elements of a base at a layout."
+)
+strided_view.layout_map = lambda _, *, layout, base_layout: layout
+
+
+@strided_view.vjp
+def _(g, out, x, *, needs, layout, base_layout):
+    return (unview(g, layout=layout, base_layout=base_layout),)
+
+
+@strided_view.batch
+def _(dims, x, *, layout, base_layout):
+    x = to_front(x, dims[0])
+    params = batched_layouts(x.shape[0], layout, base_layout)
+    return strided_view(x, **params), 0
+
+
+def batched_layouts(n: int, layout: Layout, base: Layout) -> dict:
+    """Layouts with a leading batch dimension over ``n`` consecutive copies of the base's memory."""
+    low, high = lay.extent(base)
+    step = max(high - low, 1)
+    return {
+        "layout": Layout((n, *layout.shape), (step, *layout.strides), layout.offset),
+        "base_layout": Layout((n, *base.shape), (step, *base.strides), base.offset),
+    }
+
+
+@operator(linear=(0,))
+def unview(g, *, layout, base_layout):
+    """Adjoint of a strided view: zeros with the elements of g added at the layout."""
+    out = image(g, base_layout, False)
+    if 0 in layout.shape:
+        return out
+    target = strided(out, layout)
+    if lay.self_overlaps(layout):
+        index = strided(np.arange(out.size), _dense_index(out, layout))
+        flat = np.zeros(out.size, g.dtype)
+        np.add.at(flat, index.reshape(-1), g.reshape(-1))
+        return flat.reshape(out.shape)
+    target[...] = g
+    return out
+
+
+def _dense_index(out: np.ndarray, layout: Layout) -> Layout:
+    if not lay.is_contiguous(array_layout(out)):
+        raise NotImplementedError("overlapping views of a non-contiguous base")
+    return layout
+
+
+@unview.vjp
+def _(ct, out, g, *, needs, layout, base_layout):
+    return (strided_view(ct, layout=layout, base_layout=base_layout),)
+
+
+@unview.batch
+def _(dims, g, *, layout, base_layout):
+    g = to_front(g, dims[0])
+    return unview(g, **batched_layouts(g.shape[0], layout, base_layout)), 0
+
+
+@unview.infer
+def _(g, *, layout, base_layout):
+    return Spec(base_layout.shape, g.dtype)
+
+
+@operator(nin=2, linear=(0, 1))
+def strided_scatter(base, src, *, layout, base_layout):
+    """A copy of ``base`` with ``src`` written at the layout."""
+    out = image(base, base_layout, True)
+    strided(out, layout)[...] = src
+    return out
+
+
+@strided_scatter.vjp
+def _(g, out, base, src, *, needs, layout, base_layout):
+    from .creation import zeros_plain
+
+    params = {"layout": layout, "base_layout": base_layout}
+    return (
+        strided_scatter(g, zeros_plain(src.shape, src.dtype), **params) if needs[0] else None,
+        strided_view(g, **params) if needs[1] else None,
+    )
+
+
+@strided_scatter.batch
+def _(dims, base, src, *, layout, base_layout):
+    from ..op.batching import materialize
+
+    n, (base, src) = materialize(dims, (base, src))
+    return strided_scatter(base, src, **batched_layouts(n, layout, base_layout)), 0
+
+
+@strided_scatter.infer
+def _(base, src, *, layout, base_layout):
+    return Spec(base.shape, base.dtype)
+
+
+@operator(linear=(0,))
+def clone(x):
+    """A contiguous copy."""
+    from ..memory import host
+
+    out = host.empty(x.shape, x.dtype)
+    np.copyto(out, x)
+    return out
+
+
+@clone.vjp
+def _(g, out, x, *, needs):
+    return (g,)
+
+
+@clone.batch
+def _(dims, x):
+    return clone(x), dims[0]
+
+
+@clone.infer
+def _(x):
+    return x
+
+
+def contiguous_copy(x: Any) -> Any:
+    """A contiguous copy of a tensor."""
+    return clone(x)

@@ -1,0 +1,140 @@
+"""The Tensor: autograd state over a value.
+
+The value (``_data``) is a NumPy array, a device array, or a transform's value (tape, batched, dual, series). The
+methods are installed from the operator registry by ``nbgrad/__init__.py``; this module holds only the state.
+
+Slots
+-----
+``_data``  the value.
+``_node``  the graph edge: None without gradient, an ``AccumulateGrad`` for a leaf, else the node that made it.
+``_nr``    which output of the node this is.
+``_ver``   version cell ``[count, last in-place operation]``, shared by all tensors over one storage.
+``_meta``  None, or a `Meta` with the rare things: view relation, retained gradient, name.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .layout import Layout
+
+if TYPE_CHECKING:
+    from .autograd.graph import Node
+
+
+class Level:
+    """A live transform (vmap, jvp, Taylor, trace): values made by it belong to it until it ends."""
+
+    __slots__ = ("alive", "index", "interpreter", "name")
+
+    def __init__(self, index: int, name: str, interpreter: Any):
+        self.index, self.name, self.interpreter, self.alive = index, name, interpreter, True
+
+    def __repr__(self) -> str:
+        return f"<level {self.index} {self.name}{'' if self.alive else ' (ended)'}>"
+
+
+class Value:
+    """Base of the values transforms put under a Tensor; subclasses set ``level, shape, dtype``."""
+
+    __slots__ = ("dtype", "level", "shape")
+    level: Level
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        n = 1
+        for s in self.shape:
+            n *= s
+        return n
+
+
+class Meta:
+    """Rare per-tensor state: a view's base and layout, a retained gradient, a manual gradient."""
+
+    __slots__ = ("base", "grad", "inference", "layout", "name", "retain", "seen")
+
+    def __init__(self) -> None:
+        self.base: Tensor | None = None
+        self.layout: Layout | None = None
+        self.seen = 0
+        self.grad: Tensor | None = None
+        self.retain = False
+        self.inference = False
+        self.name: str | None = None
+
+
+class Tensor:
+    """A multi-dimensional array that can take part in automatic differentiation.
+
+    Make one with ``ng.tensor``, ``ng.from_numpy`` or a factory such as ``ng.zeros``.
+    """
+
+    __slots__ = ("__weakref__", "_data", "_meta", "_node", "_nr", "_ver")
+
+    def __init__(
+        self, data: Any, node: Node | None = None, nr: int = 0, ver: list | None = None, meta=None
+    ):
+        self._data = data
+        self._node = node
+        self._nr = nr
+        self._ver = [0] if ver is None else ver
+        self._meta: Meta | None = meta
+
+    @property
+    def shape(self) -> Size:
+        """Sizes of the dimensions, a tuple."""
+        return Size(self._data.shape)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The dtype (a NumPy dtype)."""
+        return self._data.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self._data.shape)
+
+
+class Size(tuple):
+    """A shape: a tuple with ``numel()`` that prints as ``Size([2, 3])``."""
+
+    __slots__ = ()
+
+    def numel(self) -> int:
+        """Number of elements."""
+        n = 1
+        for s in self:
+            n *= s
+        return n
+
+    def __repr__(self) -> str:
+        return f"Size({list(self)})"
+
+
+def level_of(data: Any) -> Level | None:
+    """The live level a value belongs to, or None for arrays.
+
+    Raises
+    ------
+    TraceError : the transform that made the value has ended.
+    """
+    if isinstance(data, Value):
+        level = data.level
+        if not level.alive:
+            from .errors import TraceError
+
+            raise TraceError(
+                f"a tensor made inside {level.name} was used after {level.name} returned; return it "
+                "from the transformed function instead of keeping a reference to it"
+            )
+        return level
+    return None

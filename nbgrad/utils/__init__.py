@@ -1,0 +1,1 @@
+"""Utilities: pytrees, checkpointing, graph pictures."""
