@@ -16,6 +16,7 @@ from .autograd.graph import AccumulateGrad, RemovableHandle
 from .errors import AutogradError, DTypeError, TraceError, message
 from .layout import is_contiguous, normalize_axis
 from .op import cast
+from .op.dispatch import CONSTANT, tag
 from .op.inplace import bump, check_writable, refresh
 from .op.public import METHODS
 from .op.view import array_layout, layout_of
@@ -260,7 +261,7 @@ def zeros_like_(self: Tensor) -> Tensor:
     data = self._data
     if hasattr(data, "zeros_like"):
         return Tensor(data.zeros_like())
-    return zeros_plain(data.shape, data.dtype)
+    return tag(zeros_plain(data.shape, data.dtype), CONSTANT)
 
 
 @method
@@ -269,7 +270,7 @@ def ones_like_(self: Tensor) -> Tensor:
     data = self._data
     if hasattr(data, "ones_like"):
         return Tensor(data.ones_like())
-    return Tensor(np.ones(data.shape, data.dtype))
+    return tag(Tensor(np.ones(data.shape, data.dtype)), CONSTANT)
 
 
 @method
@@ -403,6 +404,8 @@ def _concrete(t: Tensor, op: str) -> np.ndarray:
         raise DTypeError(message(op, "the tensor's device", "cuda", "cpu", "Call .cpu() first."))
     for recorder in state.recorders:
         recorder.host_read(t, data, op)
+    if state.tracer is not None:
+        state.tracer.interpreter.host_read(t, data)
     return data
 
 

@@ -2,7 +2,7 @@
 
 ``state.fast`` condenses everything into one integer for the hot path: ``1`` plain eager with gradients on, ``0`` plain
 eager with gradients off, ``-1`` something unusual is active (a recorder, anomaly mode, a memory scope,
-saved-tensor hooks, inference mode), so the operator must take the general path.
+a tape trace, saved-tensor hooks, inference mode), so the operator must take the general path.
 
 ``state.off`` is the lowest transform level that must *not* record gradients: `ON` when all record, 0 under
 ``no_grad``. While a backward pass of level L runs without ``create_graph`` it is L, so that the tensors below
@@ -27,6 +27,7 @@ class State(threading.local):
     recorders: tuple = ()
     saved_hooks: tuple = ()
     levels: tuple = ()
+    tracer: Any = None
     scopes: int = 0
     randomness: tuple = ()
 
@@ -36,6 +37,7 @@ class State(threading.local):
             self.inference
             or self.anomaly is not None
             or self.recorders
+            or self.tracer is not None
             or self.saved_hooks
             or self.scopes
         )

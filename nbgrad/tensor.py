@@ -27,10 +27,13 @@ if TYPE_CHECKING:
 class Level:
     """A live transform (vmap, jvp, Taylor, trace): values made by it belong to it until it ends."""
 
-    __slots__ = ("alive", "index", "interpreter", "name")
+    __slots__ = ("alive", "index", "interpreter", "name", "promoted", "returned")
 
     def __init__(self, index: int, name: str, interpreter: Any):
         self.index, self.name, self.interpreter, self.alive = index, name, interpreter, True
+        # tensors of lower levels that an in-place write gave a value of this level: (ref, data, node, nr)
+        self.promoted: list[tuple] = []
+        self.returned: list[Any] = []
 
     def __repr__(self) -> str:
         return f"<level {self.index} {self.name}{'' if self.alive else ' (ended)'}>"
@@ -102,6 +105,11 @@ class Tensor:
     def ndim(self) -> int:
         """Number of dimensions."""
         return len(self._data.shape)
+
+
+def shallow(t: Tensor) -> Tensor:
+    """Another Tensor object with the same value, edge and version cell."""
+    return Tensor(t._data, t._node, t._nr, t._ver)
 
 
 class Size(tuple):

@@ -122,7 +122,8 @@ def flat_jvp(fn: Callable, primals: Sequence[Tensor], tangents: Sequence[Any]) -
             x.refresh_()
             args.append(Tensor(Dual(level, x, None if t is None else as_tensor(t).to(x.dtype))))
         outs, dots = [], []
-        for o in fn(*args):
+        level.returned = list(fn(*args))
+        for o in list(level.returned):
             o = as_tensor(o, "jvp")
             o.refresh_()
             if own(level, o):
@@ -147,6 +148,7 @@ def flat_vmap(
                 x.refresh_()
             wrapped.append(x if d is None else wrap(level, x, d))
         outs = list(fn(*wrapped))
+        level.returned = list(outs)
         places = out_dims if isinstance(out_dims, list | tuple) else [out_dims] * len(outs)
         res = []
         for o, d in zip(outs, places, strict=True):

@@ -88,7 +88,7 @@ class Books:
         """
         if type(block) is not Block or block.chunk.pool is not self or block.state != LIVE:
             raise self._wrong_block("record_stream", block)
-        if stream != block.stream:
+        if stream != block.stream and block.size:
             block.streams = (block.streams or set()) | {stream}
 
     def _wrong_block(self, op: str, block: object) -> ArgumentError:

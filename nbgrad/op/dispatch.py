@@ -12,8 +12,20 @@ from ..autograd.graph import OpNode, Packed
 from ..dtypes import as_dtype, get_default_dtype, to_complex
 from ..errors import DTypeError, message
 from ..state import state
-from ..tensor import Level, Meta, Tensor, level_of
+from ..tensor import Level, Meta, Tensor, level_of, shallow
 from .base import OUT, Operator
+
+
+CONSTANT = "constant"  # a captured value made by nbgrad itself: a number, zeros, ones
+ARRAY = "array"  # a captured NumPy array of the user's
+
+
+def tag(t: Tensor, name: str) -> Tensor:
+    """While something records, say where a constant comes from (tapes merge or guard it accordingly)."""
+    if state.levels or state.recorders:
+        t._meta = t._meta or Meta()
+        t._meta.name = name
+    return t
 
 
 def as_tensor(x: Any, op: str = "as_tensor", arg: str = "input") -> Tensor:
@@ -26,9 +38,9 @@ def as_tensor(x: Any, op: str = "as_tensor", arg: str = "input") -> Tensor:
     if isinstance(x, Tensor):
         return x
     if isinstance(x, bool | int | float | complex):
-        return Tensor(np.asarray(x, scalar_dtype(x)))
+        return tag(Tensor(np.asarray(x, scalar_dtype(x))), CONSTANT)
     if isinstance(x, np.ndarray | np.generic):
-        return Tensor(np.asarray(x, as_dtype(x.dtype, op)))
+        return tag(Tensor(np.asarray(x, as_dtype(x.dtype, op))), ARRAY)
     if isinstance(x, list | tuple):
         from ..ops.creation import tensor
 
@@ -59,7 +71,18 @@ def top_level(args: Sequence[Tensor]) -> Level | None:
         level = level_of(t._data)
         if level is not None and (top is None or level.index > top.index):
             top = level
+    tracer = state.tracer
+    # a trace records everything, also what depends on captured tensors only
+    if tracer is not None and (top is None or top.index < tracer.index):
+        return tracer
     return top
+
+
+def recorded(t: Tensor, top: Level | None) -> bool:
+    """Whether an operation at ``top`` has an edge to ``t``: same level, or captured by a trace."""
+    if t._node is None:
+        return False
+    return level_of(t._data) is top or (top is not None and top is state.tracer)
 
 
 def apply(op: Operator, args: Sequence[Tensor], params: dict) -> Any:
@@ -72,7 +95,7 @@ def apply(op: Operator, args: Sequence[Tensor], params: dict) -> Any:
     multi = isinstance(raw, tuple)
     outs = tuple(o if isinstance(o, Tensor) else Tensor(o) for o in (raw if multi else (raw,)))
     if op.differentiable and state.off > (0 if top is None else top.index):
-        needs = tuple(t._node is not None and level_of(t._data) is top for t in args)
+        needs = tuple(recorded(t, top) for t in args)
         if any(needs):
             record(op, args, outs, params, needs, top)
     if state.fast < 0:
@@ -97,7 +120,7 @@ def record(
     for i in op.saved_for(needs, params):
         for t in outs if i == OUT else (args[i],):
             same = level_of(t._data) is top
-            values.append(t._data if same else t)
+            values.append(t._data if same else shallow(t))
             vers.append(t._ver)
     values = pack(values)
     nrs = tuple(t._nr for t in args)

@@ -17,10 +17,10 @@ from ..autograd.graph import LevelElementwiseNode
 from ..codegen.expr import Expr
 from ..errors import DTypeError, message
 from ..state import state
-from ..tensor import Tensor, level_of
+from ..tensor import Tensor, level_of, shallow
 from . import fastpath
 from .base import Operator, as_saved
-from .dispatch import as_tensor, cast, pack, top_level, unusual
+from .dispatch import CONSTANT, as_tensor, cast, pack, recorded, tag, top_level, unusual
 from .kernels import Plan, build_kernel, scaled
 from .public import public
 
@@ -117,7 +117,7 @@ class Elementwise(Operator):
         device = next((t._data for t in all_args if isinstance(t, Tensor)), None)
         filled = np.asarray(a, dtype)
         like = getattr(device, "from_scalar", None)
-        return Tensor(filled if like is None else like(filled))
+        return tag(Tensor(filled if like is None else like(filled)), CONSTANT)
 
     def compute_dtype(self, dtype: np.dtype) -> np.dtype:
         """The dtype the body runs in, from the promoted dtype of the arguments."""
@@ -152,7 +152,7 @@ class Elementwise(Operator):
         index = 0 if top is None else top.index
         if self.differentiable and state.off > index and out._data.dtype.kind in "fc":
             needs = tuple(
-                d and t._node is not None and level_of(t._data) is top
+                d and recorded(t, top)
                 for d, t in zip(self.defined, args, strict=True)
             )
             if any(needs) and level_of(out._data) is top:
@@ -172,7 +172,7 @@ class Elementwise(Operator):
             plan,
             tuple(t._node if n else None for t, n in zip(args, needs, strict=True)),
             nrs if any(nrs) else None,
-            pack([t._data if level_of(t._data) is top else t for t in saved]),
+            pack([t._data if level_of(t._data) is top else shallow(t) for t in saved]),
             vers,
             sum(v[0] for v in vers),
             None if same else tuple(shapes),

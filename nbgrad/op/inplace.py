@@ -13,9 +13,9 @@ import numpy as np
 from ..errors import AutogradError, DTypeError, ShapeError, message
 from ..layout import self_overlaps
 from ..state import state
-from ..tensor import Meta, Tensor, Value, level_of
+from ..tensor import Level, Meta, Tensor, Value, level_of
 from .base import REGISTRY
-from .dispatch import cast
+from .dispatch import cast, record, top_level
 
 _RANK = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
 
@@ -100,22 +100,35 @@ def write(t: Tensor, result: Tensor, name: str) -> Tensor:
     check_writable(t, name, result)
     result = cast(result, t.dtype)
     base = t._meta.base if t._meta is not None and t._meta.base is not None else None
-    plain = type(t._data) is type(result._data) and not isinstance(t._data, Value)
-    if plain:
+    level = top_level([t, result] if base is None else [t, base, result])
+    if level is None:
         with np.errstate(all="ignore"):
             t._data[...] = result._data
+    elif level_of(result._data) is not level:
+        lifted = level.interpreter.lift(level, REGISTRY["clone"](result))
+        result = Tensor(lifted, None) if isinstance(lifted, Value) else lifted
     bump(t, name)
     if base is None:
-        if not plain:
+        if level is not None:
+            _promote(level, t)
             t._data = result._data
-        t._node, t._nr = result._node, result._nr
+        if state.off > (0 if level is None else level.index):
+            t._node, t._nr = result._node, result._nr
     else:
         assert t._meta is not None
-        _rebase(base, t, result, plain)
+        _rebase(base, t, result, level)
         refresh_view(t)
     for recorder in state.recorders:
         recorder.written(t, result, base)
     return t
+
+
+def _promote(level: Level, t: Tensor) -> None:
+    """Bookkeeping before a lower tensor gets a value of ``level``."""
+    if level_of(t._data) is not level:
+        from .interpreter import promote
+
+        promote(level, t)
 
 
 def bump(t: Tensor, name: str) -> None:
@@ -124,28 +137,23 @@ def bump(t: Tensor, name: str) -> None:
     t._ver[1:] = [name + "_"]
 
 
-def _rebase(base: Tensor, t: Tensor, result: Tensor, plain: bool) -> None:
+def _rebase(base: Tensor, t: Tensor, result: Tensor, level: Level | None) -> None:
     """Give the base the history ``strided_scatter(base, result, layout)``."""
     from .view import layout_of
 
     assert t._meta is not None
     scatter = REGISTRY["strided_scatter"]
-    layout = t._meta.layout
-    base_layout = layout_of(base)
-    old = Tensor(base._data, base._node, base._nr)
-    if plain:
-        if old._node is not None or result._node is not None:
-            from .dispatch import record
-
-            if state.off > 0:
-                out = Tensor(base._data)
-                needs = (old._node is not None, result._node is not None)
-                params = {"layout": layout, "base_layout": base_layout}
-                record(scatter, (old, result), (out,), params, needs, None)
-                base._node, base._nr = out._node, out._nr
-    else:
-        new = scatter(old, result, layout=layout, base_layout=base_layout)
-        base._data, base._node, base._nr = new._data, new._node, new._nr
+    params = {"layout": t._meta.layout, "base_layout": layout_of(base)}
+    if level is None:
+        needs = (base._node is not None, result._node is not None)
+        if any(needs) and state.off > 0:
+            old, out = Tensor(base._data, base._node, base._nr), Tensor(base._data)
+            record(scatter, (old, result), (out,), params, needs, None)
+            base._node, base._nr = out._node, out._nr
+        return
+    _promote(level, base)
+    new = scatter(Tensor(base._data, base._node, base._nr), result, **params)
+    base._data, base._node, base._nr = new._data, new._node, new._nr
 
 
 def refresh(t: Tensor) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..errors import TraceError
 from ..op import Spec, as_tensor
+from ..op.dispatch import ARRAY
 from ..op.interpreter import new_level, own
 from ..op.view import layout_of
 from ..tensor import Level, Tensor, Value, level_of
@@ -29,6 +30,8 @@ class TapeValue(Value):
 class Tracer:
     """The interpreter of a tracing level: appends instructions, computes nothing."""
 
+    records_all = True
+
     def __init__(self, tape: Tape):
         self.tape = tape
         self.constants: dict[int, int] = {}
@@ -47,6 +50,16 @@ class Tracer:
             freeze(self.tape, var, t)
         return var
 
+    def swap_captured(self, t: Tensor) -> None:
+        """``t`` is about to be written: keep its present value under another object."""
+        var = self.constants.pop(id(t), None)
+        if var is not None:
+            self.tape.captured[var] = Tensor(t._data, t._node, t._nr, t._ver)
+
+    def host_read(self, t: Tensor, data: np.ndarray) -> None:
+        """Python read a captured tensor while tracing: replay must find the same value."""
+        self.tape.frozen[self.capture(t)] = np.array(data)
+
     def process(self, level: Level, op: Any, args: Sequence[Tensor], params: dict) -> Any:
         """Record one operator."""
         ins = [t._data.var if own(level, t) else self.capture(t) for t in args]
@@ -60,7 +73,7 @@ class Tracer:
 
 def freeze(tape: Tape, var: int, t: Tensor) -> None:
     """Keep a copy of a captured user array, to notice changes on replay."""
-    if t._meta is not None and t._meta.name == "array":
+    if t._meta is not None and t._meta.name == ARRAY:
         tape.frozen[var] = np.array(t._data)
 
 
@@ -74,7 +87,8 @@ def trace_flat(fn: Callable, specs: Sequence[Spec], name: str = "trace") -> Tape
             var = tape.new_var(s)
             tape.inputs.append(var)
             args.append(Tensor(TapeValue(level, var, tape.specs[var])))
-        outs = fn(*args)
+        outs = list(fn(*args))
+        level.returned = outs
         for t in outs:
             t = as_tensor(t, name)
             t.refresh_()

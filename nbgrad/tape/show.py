@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from ..layout import Layout
+from ..op.dispatch import CONSTANT
+
 if TYPE_CHECKING:
     from .program import Tape
 
@@ -29,22 +34,41 @@ def type_text(spec: Any) -> str:
 
 def param_text(params: dict) -> str:
     """Parameters in source form."""
-    return "".join(f", {k}={v.name if hasattr(v, 'name') else v}" for k, v in params.items())
+    return "".join(f", {k}={_value_text(v)}" for k, v in params.items())
+
+
+def _value_text(v: Any) -> str:
+    if isinstance(v, Layout):
+        return f"<{list(v.shape)} strides {list(v.strides)} offset {v.offset}>"
+    return v.name if isinstance(v, np.dtype) else str(v)
+
+
+def constant_text(tensor: Any) -> str:
+    """How a captured variable prints: small constants with their value."""
+    data = tensor._data
+    if tensor._meta is not None and tensor._meta.name == CONSTANT and data.size:
+        flat = data.reshape(-1)
+        if bool((flat == flat[0]).all()):
+            return f"const {flat[0].item()!r}"
+    return "captured"
 
 
 def text(tape: Tape) -> str:
     """The whole program, one line an instruction."""
     lines = [f"tape({', '.join(f'%{v} {type_text(tape.specs[v])}' for v in tape.inputs)}):"]
-    for v in tape.captured:
-        lines.append(f"  %{v} {type_text(tape.specs[v])} = captured")
+    for v, t in tape.captured.items():
+        lines.append(f"  %{v} {type_text(tape.specs[v])} = {constant_text(t)}")
     guards = list(tape.guards)
     for i, ins in enumerate(tape.instructions):
         while guards and guards[0].position <= i:
-            g = guards.pop(0)
-            lines.append(f"  guard %{g.var} == {g.value!r}  ({g.what})")
+            lines.append(_guard_text(guards.pop(0)))
         outs = ", ".join(f"%{v} {type_text(tape.specs[v])}" for v in ins.outputs)
         args = ", ".join(f"%{v}" for v in ins.inputs)
         lines.append(f"  {outs} = {ins.op}({args}{param_text(ins.params)})")
-    lines += [f"  guard %{g.var} == {g.value!r}  ({g.what})" for g in guards]
+    lines += [_guard_text(g) for g in guards]
     lines.append(f"  return {', '.join(f'%{v}' for v in tape.outputs)}")
     return "\n".join(lines)
+
+
+def _guard_text(g: Any) -> str:
+    return f"  guard %{g.var} == {g.value.tolist()!r}  ({g.what})"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..op.interpreter import new_level, own
-from ..tensor import Level, Tensor, Value
+from ..tensor import Level, Tensor, Value, shallow
 
 Coefficient = Any  # Tensor, or None for a symbolic zero
 
@@ -52,6 +52,8 @@ class TaylorInterpreter:
 
     def process(self, level: Level, op: Any, args: Sequence[Tensor], params: dict) -> Any:
         """One operator on series."""
+        # series are lazy: hold operands by value, whatever happens to the tensor objects later
+        args = [shallow(t) for t in args]
         key = _key(op, args, params)
         if key is not None and key in self.memo:
             return self.memo[key][0]
@@ -195,7 +197,8 @@ def flat_jet(
             args.append(
                 Tensor(Series(level, x, lambda k, g=given: g[k - 1] if k <= len(g) else None))
             )
-        outs = fn(*args)
+        outs = list(fn(*args))
+        level.returned = list(outs)
         firsts, rows = [], []
         for o in outs:
             o.refresh_()
