@@ -1,6 +1,14 @@
-"""nbgrad: automatic differentiation for NumPy and Numba, with PyTorch's autograd vocabulary."""
+"""nbgrad: automatic differentiation for NumPy and Numba, with PyTorch's autograd vocabulary.
 
-from . import autograd, func, memory, methods, ops
+The conventional alias is ``import nbgrad as ng``. Ordinary ``torch.autograd`` code runs with ``import nbgrad as torch``.
+"""
+
+from __future__ import annotations
+
+import importlib as _importlib
+from typing import Any as _Any
+
+from . import autograd, dtypes, errors, func, interop, memory, methods, ops, random, tape
 from .autograd.grad_mode import (
     enable_grad,
     inference_mode,
@@ -9,7 +17,7 @@ from .autograd.grad_mode import (
     no_grad,
     set_grad_enabled,
 )
-from .device import Device as device
+from .device import Device as device  # noqa: N813 - PyTorch's name
 from .dtypes import (
     bool_,
     complex64,
@@ -27,6 +35,8 @@ from .dtypes import (
     set_default_dtype,
     uint8,
 )
+from .interop import asarray, from_dlpack, is_tensor
+from .interop import as_tensor_public as as_tensor
 from .op.public import PUBLIC as _PUBLIC
 from .ops.creation import (
     arange,
@@ -45,11 +55,47 @@ from .ops.creation import (
     zeros_like,
 )
 from .printing import set_printoptions
+from .random import (
+    Generator,
+    bernoulli,
+    fork_rng,
+    get_rng_state,
+    initial_seed,
+    manual_seed,
+    multinomial,
+    normal,
+    rand,
+    rand_like,
+    randint,
+    randn,
+    randn_like,
+    randperm,
+    seed,
+    set_rng_state,
+)
 from .tape import Tape, trace
 from .tensor import Size, Tensor
 
-globals().update(_PUBLIC)
+__version__ = "0.1.0"
+
 methods.install()
-bool = bool_
-double, float, half, long = float64, float32, float16, int64
-cdouble, cfloat = complex128, complex64
+globals().update(_PUBLIC)
+
+# PyTorch's dtype names
+bool, half, float, double = bool_, float16, float32, float64
+short, int, long = int16, int32, int64
+cfloat, cdouble = complex64, complex128
+inf, nan, pi, e = dtypes.INF, dtypes.NAN, dtypes.PI, dtypes.E
+newaxis = None
+
+_LAZY = ("cuda", "fft", "linalg", "nn", "special", "testing", "utils")
+
+
+def __getattr__(name: str) -> _Any:
+    if name in _LAZY:
+        return _importlib.import_module(f".{name}", __name__)
+    raise AttributeError(f"module 'nbgrad' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})

@@ -179,3 +179,6 @@ _TOL = {float64: 1e-9, complex128: 1e-9, float32: 1e-4, complex64: 1e-4, float16
 def tolerance(dtype: np.dtype) -> float:
     """Comparison tolerance (relative and absolute) used by the test tools for values of a dtype."""
     return _TOL.get(dtype, 0.0)
+
+
+INF, NAN, PI, E = float("inf"), float("nan"), 3.141592653589793, 2.718281828459045

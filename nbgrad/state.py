@@ -29,7 +29,6 @@ class State(threading.local):
     levels: tuple = ()
     tracer: Any = None
     scopes: int = 0
-    randomness: tuple = ()
 
     def refresh(self) -> None:
         """Recompute ``fast`` after a switch has changed."""

@@ -26,6 +26,9 @@ class Batched(Value):
 class BatchInterpreter:
     """Runs the batching rule of an operator."""
 
+    def __init__(self, size: int, randomness: str = "error"):
+        self.size, self.randomness = size, randomness
+
     def lift(self, level: Level, t: Tensor) -> Batched:
         """The same tensor for every member of the batch."""
         return Batched(level, t, None)
@@ -44,9 +47,6 @@ class BatchInterpreter:
             where = where if isinstance(where, tuple) else (where,) * len(out)
             return tuple(Batched(level, o, d) for o, d in zip(out, where, strict=True))
         return Batched(level, out, where)
-
-
-BATCH = BatchInterpreter()
 
 
 def wrap(level: Level, t: Tensor, dim: int) -> Tensor:
@@ -83,7 +83,7 @@ def batched_grad(
             message("grad", "argument 'grad_outputs' with is_grads_batched", cots, "one batch size")
         )
     size = sizes.pop()
-    with new_level("a batched backward", BATCH) as level:
+    with new_level("a batched backward", BatchInterpreter(size, "same")) as level:
         roots = []
         for o, c in zip(outs, cots, strict=True):
             node, nr = edge(o, "grad")

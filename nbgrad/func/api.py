@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd.api import finish
-from ..autograd.batched import BATCH, unwrap, wrap
+from ..autograd.batched import BatchInterpreter, unwrap, wrap
 from ..autograd.dual import DUAL, Dual
 from ..autograd.engine import run_backward
 from ..autograd.graph import AccumulateGrad, Node
@@ -138,10 +138,15 @@ def flat_jvp(fn: Callable, primals: Sequence[Tensor], tangents: Sequence[Any]) -
 
 
 def flat_vmap(
-    fn: Callable, args: Sequence[Any], dims: Sequence[int | None], size: int, out_dims: Any = 0
-):
+    fn: Callable,
+    args: Sequence[Any],
+    dims: Sequence[int | None],
+    size: int,
+    out_dims: Any = 0,
+    randomness: str = "error",
+) -> list[Tensor]:
     """Outputs with the batch in front (or at ``out_dims``)."""
-    with new_level("vmap", BATCH) as level:
+    with new_level("vmap", BatchInterpreter(size, randomness)) as level:
         wrapped = []
         for x, d in zip(args, dims, strict=True):
             if isinstance(x, Tensor):
@@ -368,19 +373,15 @@ def vmap(
             return out
 
         step = size if chunk_size is None else max(1, chunk_size)
-        previous = state.randomness
-        state.randomness = (*previous, randomness)
-        try:
-            parts = [
-                flat_vmap(
-                    flat,
-                    *_chunk(tensors, dims, lo, min(lo + step, size)),
-                    out_dims=_flat_dims(out_dims),
-                )
-                for lo in range(0, max(size, 1), max(step, 1))
-            ]
-        finally:
-            state.randomness = previous
+        parts = [
+            flat_vmap(
+                flat,
+                *_chunk(tensors, dims, lo, min(lo + step, size)),
+                out_dims=_flat_dims(out_dims),
+                randomness=randomness,
+            )
+            for lo in range(0, max(size, 1), max(step, 1))
+        ]
         if len(parts) == 1:
             return pytree.unflatten(box[0], parts[0])
         return pytree.unflatten(box[0], [_cat(list(p), out_dims) for p in zip(*parts, strict=True)])

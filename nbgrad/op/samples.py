@@ -50,3 +50,15 @@ def uniform(*ranges: tuple[float, float]) -> Maker:
         ]
 
     return make
+
+
+def calls(*rows: tuple[tuple, dict[str, Any]]) -> Maker:
+    """Samples from ``(argument shapes, parameters)`` pairs; values uniform in [-1.5, 1.5]."""
+
+    def make(rng: np.random.Generator, dtype: np.dtype) -> list[Sample]:
+        return [
+            Sample(tuple(draw(rng, dtype, s, -1.5, 1.5) for s in shapes), params)
+            for shapes, params in rows
+        ]
+
+    return make

@@ -7,10 +7,20 @@ import numpy as np
 from .. import dtypes as dt
 from ..op import Spec, cast, operator
 from ..op.batching import front
+from ..op.samples import calls
 from .view import _reshape, expand, permute
 
 
-@operator(linear=(0,))
+@operator(
+    linear=(0,),
+    tests=calls(
+        (((2, 3),), {"dtype": dt.float64}),
+        (((2, 3),), {"dtype": dt.float32}),
+        (((),), {"dtype": dt.complex128}),
+        (((0, 2),), {"dtype": dt.int64}),
+    ),
+    reference=lambda x, dtype: (x.real if dtype.kind != "c" else x).astype(dtype),
+)
 def to_dtype(x, *, dtype):
     """Convert the dtype; complex to real takes the real part."""
     if x.dtype.kind == "c" and dtype.kind not in "c":
@@ -39,7 +49,18 @@ def _(x, *, dtype):
     return Spec(x.shape, dtype)
 
 
-@operator("sum", linear=(0,))
+@operator(
+    "sum",
+    linear=(0,),
+    tests=calls(
+        (((2, 3, 4),), {"axes": (0, 2), "keepdim": False}),
+        (((2, 3),), {"axes": (1,), "keepdim": True}),
+        (((2, 3),), {"axes": (0, 1), "keepdim": False}),
+        (((2, 0, 3),), {"axes": (1,), "keepdim": False}),
+        (((),), {"axes": (), "keepdim": False}),
+    ),
+    reference=lambda x, axes, keepdim: np.sum(x, axis=axes, keepdims=keepdim),
+)
 def sum_(x, *, axes, keepdim):
     """Sum over axes; float32 accumulates in float64, integers in int64."""
     from kernels_cpu.reduce import reduce
@@ -78,6 +99,13 @@ def _(x, *, axes, keepdim):
     nin=2,
     multilinear=(0, 1),
     saves=lambda needs, params: (*((1,) if needs[0] else ()), *((0,) if needs[1] else ())),
+    tests=calls(
+        (((2, 3), (3, 4)), {}),
+        (((2, 1, 2, 3), (4, 3, 2)), {}),
+        (((2, 0), (0, 3)), {}),
+        (((0, 2), (2, 3)), {}),
+    ),
+    reference=np.matmul,
 )
 def matmul(a, b):
     """Matrix product of the last two dimensions with broadcast batch dimensions (BLAS)."""

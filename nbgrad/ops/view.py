@@ -9,10 +9,19 @@ import numpy as np
 from .. import layout as lay
 from ..layout import Layout
 from ..op import Spec, ViewOp, operator, view
+from ..op.samples import calls
 from ..op.view import array_layout, strided
 
 
-@view("reshape")
+@view(
+    "reshape",
+    tests=calls(
+        (((2, 3),), {"shape": (3, 2)}),
+        (((),), {"shape": (1, 1)}),
+        (((0, 3),), {"shape": (3, 0, 2)}),
+    ),
+    reference=lambda x, shape: np.reshape(x, shape),
+)
 def reshape(layout: Layout, *, shape: tuple) -> Layout:
     """The same elements in a new shape; only for layouts that allow it without a copy."""
     found = lay.reshape(layout, shape)
@@ -50,7 +59,11 @@ def _reshape_view(x: Any, shape: tuple) -> Any:
     return alias(x) if tuple(x.shape) == shape else reshape(x, shape=shape)
 
 
-@view("permute")
+@view(
+    "permute",
+    tests=calls((((2, 3, 4),), {"dims": (2, 0, 1)}), (((),), {"dims": ()})),
+    reference=lambda x, dims: np.transpose(x, dims),
+)
 def permute(layout: Layout, *, dims: tuple) -> Layout:
     """Reorder the dimensions."""
     return lay.permute(layout, dims)
@@ -83,7 +96,15 @@ def to_front(x: Any, dim: int | None) -> Any:
     return permute(x, dims=order)
 
 
-@view("expand")
+@view(
+    "expand",
+    tests=calls(
+        (((3, 1),), {"shape": (2, 3, 4)}),
+        (((),), {"shape": (2,)}),
+        (((1, 3),), {"shape": (0, 3)}),
+    ),
+    reference=lambda x, shape: np.broadcast_to(x, shape),
+)
 def expand(layout: Layout, *, shape: tuple) -> Layout:
     """Broadcast with zero strides."""
     return lay.expand(layout, shape)
@@ -102,7 +123,31 @@ def _(dims, x, *, shape):
     return expand(x, shape=(x.shape[0], *shape)), 0
 
 
-@view("slice")
+def _slice_reference(x: np.ndarray, items: tuple) -> np.ndarray:
+    """Basic indexing by explicit index lists."""
+    axis = 0
+    for item in items:
+        if item is None:
+            x = np.expand_dims(x, axis)
+        elif isinstance(item, int):
+            x = np.take(x, item, axis)
+            continue
+        else:
+            x = np.take(x, [item[0] + k * item[2] for k in range(item[1])], axis)
+        axis += 1
+    return x
+
+
+@view(
+    "slice",
+    tests=calls(
+        (((4, 5),), {"items": ((1, 2, 1), (4, 3, -2))}),
+        (((3, 4),), {"items": (2, None, (0, 4, 1))}),
+        (((3,),), {"items": (1,)}),
+        (((3, 2),), {"items": ((0, 0, 1), (0, 2, 1))}),
+    ),
+    reference=_slice_reference,
+)
 def slice_(layout: Layout, *, items: tuple) -> Layout:
     """Basic indexing: one item per result or dropped dimension.
 
@@ -138,7 +183,15 @@ def _(dims, x, *, items):
     return slice_(x, items=((0, x.shape[0], 1), *items)), 0
 
 
-@view("diagonal")
+@view(
+    "diagonal",
+    tests=calls(
+        (((3, 4),), {"offset": 0, "dim1": 0, "dim2": 1}),
+        (((2, 3, 4),), {"offset": -1, "dim1": 2, "dim2": 0}),
+        (((2, 2),), {"offset": 5, "dim1": 0, "dim2": 1}),
+    ),
+    reference=lambda x, offset, dim1, dim2: np.diagonal(x, offset, dim1, dim2),
+)
 def diagonal(layout: Layout, *, offset: int, dim1: int, dim2: int) -> Layout:
     """A diagonal of two dimensions as the last dimension."""
     return lay.diagonal(layout, offset, dim1, dim2)
@@ -155,7 +208,16 @@ def _(dims, x, *, offset, dim1, dim2):
     return diagonal(to_front(x, dims[0]), offset=offset, dim1=dim1 + 1, dim2=dim2 + 1), 0
 
 
-@view("unfold")
+@view(
+    "unfold",
+    tests=calls(
+        (((2, 6),), {"dim": 1, "size": 3, "step": 2}),
+        (((5, 2),), {"dim": 0, "size": 3, "step": 1}),
+    ),
+    reference=lambda x, dim, size, step: np.lib.stride_tricks.sliding_window_view(
+        x, size, axis=dim
+    )[(slice(None),) * dim + (slice(None, None, step),)],
+)
 def unfold(layout: Layout, *, dim: int, size: int, step: int) -> Layout:
     """Sliding windows as the last dimension."""
     return lay.unfold(layout, dim, size, step)
@@ -172,7 +234,7 @@ def _(dims, x, *, dim, size, step):
     return unfold(to_front(x, dims[0]), dim=dim + 1, size=size, step=step), 0
 
 
-@view("alias")
+@view("alias", tests=calls((((2, 3),), {}), (((),), {})), reference=lambda x: x)
 def alias(layout: Layout) -> Layout:
     """A new tensor over the same elements."""
     return layout
@@ -216,8 +278,29 @@ class StridedView(ViewOp):
         return strided(x if _matches(x, base) else image(x, base, True), layout)
 
 
+# a reversed window of a 3 x 4 buffer, and sliding windows that share elements
+_BASE = lay.contiguous((3, 4))
+_WINDOW = {"layout": Layout((2, 3), (4, -1), 6), "base_layout": _BASE}
+_OVERLAP = {"layout": Layout((4, 3), (2, 1), 1), "base_layout": _BASE}
+
+
+def _addresses(layout: Layout) -> np.ndarray:
+    """The element address of every index of a layout."""
+    return layout.offset + sum(
+        (
+            s * np.arange(n).reshape((n, *(1,) * (len(layout.shape) - k - 1)))
+            for k, (n, s) in enumerate(zip(layout.shape, layout.strides, strict=True))
+        ),
+        np.zeros(layout.shape, np.int64),
+    )
+
+
 strided_view = StridedView(
-    "strided_view", lambda layout, *, layout_: layout_, doc="Elements of a base at a layout."
+    "strided_view",
+    lambda layout, *, layout_: layout_,
+    doc="Elements of a base at a layout.",
+    tests=calls((((3, 4),), _WINDOW), (((3, 4),), _OVERLAP)),
+    reference=lambda x, layout, base_layout: x.reshape(-1)[_addresses(layout)],
 )
 strided_view.layout_map = lambda _, *, layout, base_layout: layout
 
@@ -244,7 +327,17 @@ def batched_layouts(n: int, layout: Layout, base: Layout) -> dict:
     }
 
 
-@operator(linear=(0,))
+def _unview_reference(g: np.ndarray, layout: Layout, base_layout: Layout) -> np.ndarray:
+    flat = np.zeros(base_layout.shape, g.dtype).reshape(-1)
+    np.add.at(flat, _addresses(layout), g)
+    return flat.reshape(base_layout.shape)
+
+
+@operator(
+    linear=(0,),
+    tests=calls((((2, 3),), _WINDOW), (((4, 3),), _OVERLAP)),
+    reference=_unview_reference,
+)
 def unview(g, *, layout, base_layout):
     """Adjoint of a strided view: zeros with the elements of g added at the layout."""
     out = image(g, base_layout, False)
@@ -282,7 +375,18 @@ def _(g, *, layout, base_layout):
     return Spec(base_layout.shape, g.dtype)
 
 
-@operator(nin=2, linear=(0, 1))
+def _scatter_reference(base, src, layout: Layout, base_layout: Layout) -> np.ndarray:
+    flat = base.reshape(-1).copy()
+    flat[_addresses(layout)] = src
+    return flat.reshape(base.shape)
+
+
+@operator(
+    nin=2,
+    linear=(0, 1),
+    tests=calls((((3, 4), (2, 3)), _WINDOW)),
+    reference=_scatter_reference,
+)
 def strided_scatter(base, src, *, layout, base_layout):
     """A copy of ``base`` with ``src`` written at the layout."""
     out = image(base, base_layout, True)
@@ -314,7 +418,9 @@ def _(base, src, *, layout, base_layout):
     return Spec(base.shape, base.dtype)
 
 
-@operator(linear=(0,))
+@operator(
+    linear=(0,), tests=calls((((2, 3),), {}), (((),), {}), (((0, 2),), {})), reference=lambda x: x
+)
 def clone(x):
     """A contiguous copy."""
     from ..memory import host

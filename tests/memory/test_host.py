@@ -77,7 +77,10 @@ def test_shape_dtype_and_layout_are_those_of_np_empty(shape: Any, dtype: Any) ->
 
 
 def test_objects_and_subarrays() -> None:
-    assert empty((20_000,), object)[7] is None
+    before = in_use()
+    objects = empty((20_000,), object)
+    assert in_use() == before  # a reference in memory that others have written would be a crash
+    assert objects[7] is None
     assert empty((20_000,), np.dtype((np.float64, (3,)))).shape == (20_000, 3)
 
 

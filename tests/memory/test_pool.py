@@ -106,6 +106,25 @@ def test_a_small_block_does_not_pin_a_large_chunk() -> None:
     assert small.chunk is not large.chunk
 
 
+def test_an_odd_size_under_a_limit_is_reused_without_merging() -> None:
+    pool = make_pool(limit=100 * MIB)
+    blocks = [pool.malloc(nbytes) for nbytes in (10 * MIB + 1, 20 * MIB + 1)]
+    address = blocks[0].address
+    for block in blocks:
+        block.free()
+    assert pool.malloc(10 * MIB + 1).address == address
+    assert [chunk["blocks"][0]["state"] for chunk in pool.snapshot()] == ["live", "cached"]
+
+
+def test_sizes_that_do_not_come_back_are_forgotten() -> None:
+    pool = make_pool()
+    for size in range(64, 200 * 64, 64):
+        pool.malloc(size).free()
+        pool.empty_cache()
+    pool.malloc(KIB)
+    assert len(pool._shelves[0].small.sizes) < 5
+
+
 def test_growing_requests_do_not_leave_a_trail_of_chunks() -> None:
     pool = make_pool()
     for size in range(4 * MIB, 200 * MIB, MIB):
@@ -586,8 +605,10 @@ def test_fork_while_another_thread_is_inside() -> None:
                     pool.check()
                     pool.malloc(2000).free()
                     kept.free()
-                    pool.check()
-                    status = 0
+                    thread = threading.Thread(target=pool.check, daemon=True)
+                    thread.start()
+                    thread.join(10)
+                    status = int(thread.is_alive())
                 finally:
                     os._exit(status)
             assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import hypothesis.strategies as st
 import pytest
 from hypothesis import settings
@@ -194,7 +196,7 @@ class PoolMachine(RuleBasedStateMachine):
             return
         held = [b for b in (*self.live, *self.waiting) if b.size]
         held.sort(key=lambda block: block.address)
-        for one, two in zip(held, held[1:], strict=False):
+        for one, two in pairwise(held):
             assert one.address + one.size <= two.address
         for block in held:
             assert block.address % self.pool.alignment == 0

@@ -194,6 +194,18 @@ def test_scopes_closed_out_of_order() -> None:
     assert not current_scopes()
 
 
+def test_what_is_kept_goes_to_the_nearest_scope_that_is_open() -> None:
+    with scope():
+        first, second = scope(), scope()
+        first.__enter__()
+        second.__enter__()
+        mine = second.keep(Fake())
+        first.__exit__(None, None, None)
+        second.__exit__(None, None, None)
+        assert mine.alive
+    assert not mine.alive
+
+
 def test_misuse() -> None:
     s = scope()
     with pytest.raises(NbgradError, match="not open"):
