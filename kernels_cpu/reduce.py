@@ -1,21 +1,29 @@
-"""Reductions as generalised ufuncs ``(n)->()``: combine, identity and two loop orders.
+"""Reductions as generalised ufuncs ``(n)->()``: element map, combine, identity and two loop orders.
 
-* The reduced axis is dense: eight independent accumulators per block of 128 elements (SIMD), blocks
-  combined by a binary counter, so that a sum of n terms has an error of O(log n) like pairwise summation.
-* The reduced axis is strided and the kept one dense (a column sum): whole rows are accumulated into a tile.
+* The reduced axis is dense (or the kept one is not denser): eight independent accumulators per block
+  of 128 elements (SIMD), blocks combined by a binary counter, so that a sum of n terms has an error of
+  O(log n) like pairwise summation.
+* The reduced axis is strided and the kept one dense (a column sum): whole rows are accumulated into a
+  tile of columns, 64 rows at a time, and these again 64 at a time.
+
+float32 accumulates in float64 (complex64 in complex128), integers in int64. Large arrays are cut into pieces of
+a fixed size, so that a result does not depend on the number of threads.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 
 import numpy as np
 
-from . import build, scalar
+from . import build, scalar, threads
 from .pointers import code
 
 BLOCK = 128
 LANES = 8
+ROWS = 64
+CHUNK = 1 << 15  # elements of a piece when one long reduction is cut up
 
 _TEMPLATE = """
 def k(args, dims, steps, data):
@@ -26,28 +34,57 @@ def k(args, dims, steps, data):
     sa = steps[0]
     so = steps[1]
     sn = steps[2]
-    if outer > 1 and n > 1 and abs(sa) < abs(sn):
+    if outer > {few} and n > 1 and abs(sa) < abs(sn):
         acc = tile_{acc}()
+        mid = tile_{acc}()
+        top = tile_{acc}()
         j = 0
         while j < outer:
             m = min(outer - j, TILE)
             for i in range(m):
                 acc[i] = {init}
-            for r in range(n):
-                row = a + r * sn
+                mid[i] = {init}
+                top[i] = {init}
+            r = 0
+            done = 0
+            while r < n:
+                e = min(n, r + {rows})
                 if sa == {size}:
-                    p = ptr_{kin}(row)
+                    while r + 4 <= e:
+                        row = a + r * sn
+                        p0 = ptr_{kin}(row)
+                        p1 = ptr_{kin}(row + sn)
+                        p2 = ptr_{kin}(row + 2 * sn)
+                        p3 = ptr_{kin}(row + 3 * sn)
+                        for i in range(m):
+                            s = acc[i]
+{quad}
+                            acc[i] = s
+                        r += 4
+                while r < e:
+                    row = a + r * sn
                     for i in range(m):
-                        x = {acc_type}(p[i])
                         s = acc[i]
+{row}
                         acc[i] = {combine}
-                else:
+                    r += 1
+                for i in range(m):
+                    s = mid[i]
+                    x = acc[i]
+                    mid[i] = {combine}
+                    acc[i] = {init}
+                done += 1
+                if done & {mask} == 0:
                     for i in range(m):
-                        x = {acc_type}(load_{kin}(row + i * sa))
-                        s = acc[i]
-                        acc[i] = {combine}
+                        s = top[i]
+                        x = mid[i]
+                        top[i] = {combine}
+                        mid[i] = {init}
             for i in range(m):
-                store_{kout}(o + i * so, {out_type}(acc[i]))
+                s = top[i]
+                x = mid[i]
+                s = {combine}
+                store_{kout}(o + i * so, {out_type}(s))
             j += m
             a += m * sa
             o += m * so
@@ -81,7 +118,7 @@ def k(args, dims, steps, data):
                 r += {block}
             s = {init}
             while r < n:
-                x = {acc_type}(load_{kin}(a + r * sn))
+{tail}
                 s = {combine}
                 r += 1
             top = 0
@@ -101,126 +138,211 @@ def k(args, dims, steps, data):
 # combine text (s: accumulator, x: element) and identity, per reduction
 RULES = {
     "sum": ("s + x", "0"),
+    "sumsq": ("s + x", "0"),
+    "count": ("s + x", "0"),
     "prod": ("s * x", "1"),
     "max": ("select((x > s) | (x != x), x, s)", "-inf"),
     "min": ("select((x < s) | (x != x), x, s)", "inf"),
     "any": ("s | x", "False"),
     "all": ("s & x", "True"),
 }
+# what joins partial results of a reduction whose elements were mapped
+_JOIN = {"sumsq": "sum", "count": "sum"}
+_WIDE = {"float32": np.dtype("float64"), "complex64": np.dtype("complex128")}
 
 
 def accumulator(name: str, dtype: np.dtype) -> np.dtype:
     """float32 sums accumulate in float64, integer sums in int64; the rest in the dtype itself."""
-    if name in ("sum", "prod"):
-        if dtype.kind in "biu":
-            return np.dtype("int64")
-        return {"float32": np.dtype("float64"), "complex64": np.dtype("complex128")}.get(
-            dtype.name, dtype
-        )
-    return np.dtype("bool") if name in ("any", "all") else dtype
+    if name in ("any", "all"):
+        return np.dtype("bool")
+    if name == "count" or (name in ("sum", "prod", "sumsq") and dtype.kind in "biu"):
+        return np.dtype("int64")
+    if name == "sumsq":
+        return np.dtype("float64")
+    return _WIDE.get(dtype.name, dtype) if name in ("sum", "prod") else dtype
+
+
+def result_dtype(name: str, dtype: np.dtype) -> np.dtype:
+    """The dtype of the result of a reduction of an array of this dtype."""
+    acc = accumulator(name, dtype)
+    if acc.kind in "bi" or dtype.kind in "biu":
+        return acc
+    if name == "sumsq":
+        return np.empty(0, dtype).real.dtype
+    return dtype
 
 
 def _typed(dtype: np.dtype) -> str:
     return "bool" if dtype.kind == "b" else dtype.name
 
 
-def _identity(name: str, init: str, acc: np.dtype) -> str:
+def _identity(init: str, acc: np.dtype) -> str:
     if acc.kind == "b":
-        return init
+        return init if init in ("True", "False") else str(init == "inf")
     if "inf" in init and acc.kind in "iu":
         info = np.iinfo(acc)
         return f"{acc.name}({info.min if init == '-inf' else info.max})"
     return f"{acc.name}({init})"
 
 
-@functools.cache
-def ufunc(name: str, dtype: np.dtype) -> np.ufunc:
-    """The gufunc ``(n)->()`` of a reduction for an input dtype."""
+def _element(name: str, dtype: np.dtype, acc: np.dtype, load: str) -> list[str]:
+    """Lines that set ``x`` to the mapped element read by ``load``."""
+    kind = _typed(acc)
+    if name in ("any", "all") or (acc.kind == "b" and name in ("max", "min")):
+        return [f"x = {load} != 0"]
+    if name == "count":
+        return [f"x = int64({load} != 0)"]
+    if name != "sumsq":
+        return [f"x = {kind}({load})"]
+    if dtype.kind == "c":
+        return [f"z = {load}", f"u = {kind}(z.real)", f"w = {kind}(z.imag)", "x = u * u + w * w"]
+    return [f"u = {kind}({load})", "x = u * u"]
+
+
+def _indent(lines: list[str], depth: int) -> str:
+    return "\n".join(" " * 4 * depth + line for line in lines)
+
+
+def _source(name: str, dtype: np.dtype, out: np.dtype) -> str:
     combine, init = RULES[name]
     acc = accumulator(name, dtype)
-    out = acc if dtype.kind in "biu" or acc.kind == "b" else dtype
-    elem = "x != 0" if acc.kind == "b" and dtype.kind != "b" else None
-    acc_type = _typed(acc) if elem is None else "nonzero"
-    pad = " " * 16
+    if acc.kind == "b" and name in ("max", "min"):
+        combine = "s | x" if name == "max" else "s & x"
+    kin = code(dtype)
+    identity = _identity(init, acc)
     lanes = range(LANES)
 
-    def lane(load: str) -> str:
-        text = []
-        for q in lanes:
-            text += [f"x = {acc_type}({load.format(q=q)})", f"s = v{q}", f"v{q} = {combine}"]
-        return "\n".join(pad + " " * 8 + t for t in text)
+    def element(load: str) -> list[str]:
+        return _element(name, dtype, acc, load)
 
-    join = []
+    def lane(load: str) -> str:
+        text: list[str] = []
+        for q in lanes:
+            text += [*element(load.format(q=q)), f"s = v{q}", f"v{q} = {combine}"]
+        return _indent(text, 6)
+
+    join: list[str] = []
     step = 1
     while step < LANES:
         for q in range(0, LANES, 2 * step):
             join += [f"s = v{q}", f"x = v{q + step}", f"v{q} = {combine}"]
         step *= 2
-    kin = code(dtype)
-    source = _TEMPLATE.format(
+    quad = [t for q in range(4) for t in (*element(f"p{q}[i]"), f"s = {combine}")]
+    return _TEMPLATE.format(
         acc=code(acc),
         kin=kin,
         kout=code(out),
         size=dtype.itemsize,
-        init=_identity(name, init, acc),
+        few=3,
+        rows=ROWS,
+        mask=ROWS - 1,
+        init=identity,
         combine=combine,
-        acc_type=acc_type,
         out_type=_typed(out),
         block=BLOCK,
         lanes=LANES,
-        lane_init="\n".join(f"{pad}v{q} = {_identity(name, init, acc)}" for q in lanes),
+        quad=_indent(quad, 7),
+        row=_indent(element(f"load_{kin}(row + i * sa)"), 6),
+        tail=_indent(element(f"load_{kin}(a + r * sn)"), 4),
+        lane_init=_indent([f"v{q} = {identity}" for q in lanes], 4),
         lane_body_dense=lane("p[i + {q}]"),
         lane_body=lane(f"load_{kin}(b + (i + {{q}}) * sn)"),
-        lane_join="\n".join(pad + t for t in [*join, "s = v0"]),
+        lane_join=_indent([*join, "s = v0"], 4),
     )
+
+
+@functools.cache
+def ufunc(name: str, dtype: np.dtype, out: np.dtype) -> np.ufunc:
+    """The gufunc ``(n)->()`` of a reduction for an input and an output dtype."""
     namespace = dict(scalar.NAMESPACE)
-    if acc_type == "nonzero":
-        source = source.replace("nonzero(", "(0 != ")
-    address = build.compile_loop(source, "k", namespace, scalar.salt())
+    address = build.compile_loop(_source(name, dtype, out), "k", namespace, scalar.salt())
     return build.make_ufunc(name, address, [dtype, out], 1, "(n)->()")
 
 
 def merge_last(a: np.ndarray, count: int) -> np.ndarray | None:
     """Merge the last ``count`` axes into one without a copy, or None where that is impossible."""
-    shape = a.shape
-    lead = shape[: len(shape) - count]
-    tail = shape[len(shape) - count :]
     if count == 1:
         return a
-    strides = a.strides[len(shape) - count :]
-    total, expected = 1, None
-    for n, s in zip(reversed(tail), reversed(strides), strict=True):
-        if n == 1:
-            continue
-        if expected is not None and s != expected:
-            return None
-        expected = s * n
-        total *= n
-    inner = next(
-        (s for n, s in zip(reversed(tail), reversed(strides), strict=True) if n != 1), a.itemsize
-    )
-    total = 0 if 0 in tail else total
-    return np.lib.stride_tricks.as_strided(a, (*lead, total), (*a.strides[: len(lead)], inner))
+    lead = a.shape[: a.ndim - count]
+    tail = a.shape[a.ndim - count :]
+    expected = None
+    if 0 not in a.shape:
+        for n, s in zip(reversed(tail), reversed(a.strides), strict=False):
+            if n == 1:
+                continue
+            if expected is not None and s != expected:
+                return None
+            expected = s * n
+    return a.reshape((*lead, math.prod(tail)))
 
 
 def reduce(name: str, a: np.ndarray, axes: tuple[int, ...], keepdim: bool = False) -> np.ndarray:
-    """Reduce ``a`` over ``axes`` (sorted, non-negative)."""
+    """Reduce ``a`` over ``axes`` (sorted, non-negative); over no axes it maps every element."""
+    out_dtype = result_dtype(name, a.dtype)
+    if len(axes) == a.ndim and a.flags.c_contiguous:
+        out = _run(name, a.reshape(-1), out_dtype)
+    elif not axes:
+        out = _run(name, a[..., None], out_dtype)
+    else:
+        out = _reduce_some(name, a, axes, out_dtype)
+    if keepdim:
+        return out.reshape(tuple(1 if i in axes else n for i, n in enumerate(a.shape)))
+    return out
+
+
+def _reduce_some(name: str, a: np.ndarray, axes: tuple[int, ...], out: np.dtype) -> np.ndarray:
     kept = tuple(i for i in range(a.ndim) if i not in axes)
     # big strides first: the densest reduced axis is innermost
     order = tuple(sorted(axes, key=lambda i: -abs(a.strides[i])))
     moved = a.transpose(kept + order)
-    kernel = ufunc(name, a.dtype)
-    if not axes:
-        moved, order = moved[..., None], (0,)
     merged = merge_last(moved, len(order))
-    if merged is None:
-        out = moved
-        for _ in order:
-            out = (kernel if out is moved else ufunc(name, out.dtype))(out)
-            out = np.asarray(out)
-    else:
-        out = kernel(merged)
-    out = np.asarray(out)
-    if keepdim:
-        out = out.reshape(tuple(1 if i in axes else n for i, n in enumerate(a.shape)))
+    if merged is not None:
+        return _run(name, merged, out)
+    acc = accumulator(name, a.dtype)
+    join = _JOIN.get(name, name)
+    part = _run(name, moved, acc)
+    for _ in order[2:]:
+        part = _run(join, part, acc)
+    return _run(join, part, out)
+
+
+def _run(name: str, a: np.ndarray, out_dtype: np.dtype) -> np.ndarray:
+    """Reduce the last axis, in threads where it is worth it; the result is row-major."""
+    if a.size >= 2 * threads.GRAIN:
+        if max(a.shape[:-1], default=0) >= 64:
+            return _split_kept(ufunc(name, a.dtype, out_dtype), a, out_dtype)
+        if a.shape[-1] >= 2 * CHUNK:
+            return _split_reduced(name, a, out_dtype)
+    out = np.asarray(ufunc(name, a.dtype, out_dtype)(a))
+    return out if out.flags.c_contiguous else out.copy(order="C")
+
+
+def _split_kept(kernel: np.ufunc, a: np.ndarray, out_dtype: np.dtype) -> np.ndarray:
+    out = np.empty(a.shape[:-1], out_dtype)
+    axis = int(np.argmax(out.shape))
+    source, target = np.moveaxis(a, axis, 0), np.moveaxis(out, axis, 0)
+
+    def piece(lo: int, hi: int) -> None:
+        kernel(source[lo:hi], out=target[lo:hi])
+
+    threads.split(piece, out.shape[axis], a.size)
     return out
+
+
+def _split_reduced(name: str, a: np.ndarray, out_dtype: np.dtype) -> np.ndarray:
+    """Cut a long reduced axis into pieces of `CHUNK`, reduce them in threads, and join the results."""
+    lead, count = a.shape[:-1], a.shape[-1] // CHUNK
+    acc = accumulator(name, a.dtype)
+    kernel = ufunc(name, a.dtype, acc)
+    whole = a[..., : count * CHUNK].reshape((*lead, count, CHUNK))
+    parts = np.empty((count + 1, *lead), acc)
+    pieces = np.moveaxis(whole, -2, 0)
+
+    def piece(lo: int, hi: int) -> None:
+        kernel(pieces[lo:hi], out=parts[lo:hi])
+
+    threads.split(piece, count, a.size)
+    kernel(a[..., count * CHUNK :], out=parts[count, ...])
+    join = ufunc(_JOIN.get(name, name), acc, out_dtype)
+    out = np.asarray(join(np.moveaxis(parts, 0, -1)))
+    return out if out.flags.c_contiguous else out.copy(order="C")

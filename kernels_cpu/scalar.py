@@ -6,23 +6,16 @@ where a loop must return NaN, and Python's ``min`` drops NaN.
 
 from __future__ import annotations
 
-import cmath
+import functools
+import hashlib
 import math
+from pathlib import Path
 
 import numpy as np
-from numba import types
+from numba import njit, types
 from numba.extending import intrinsic
 
-try:
-    from . import vecmath
-
-    vecmath.TABLE
-except (ImportError, AttributeError):
-
-    class vecmath:  # TEMP
-        TABLE = {}
-        source_digest = staticmethod(lambda: "temp")
-
+from . import vecmath
 
 _INFIX = {
     "add": "+",
@@ -43,26 +36,6 @@ _INFIX = {
     "ifloordiv": "//",
     "imod": "%",
 }
-_COMPLEX_FUNCTIONS = [
-    "exp",
-    "log",
-    "sqrt",
-    "sin",
-    "cos",
-    "tan",
-    "asin",
-    "acos",
-    "atan",
-    "sinh",
-    "cosh",
-    "tanh",
-    "asinh",
-    "acosh",
-    "atanh",
-    "log10",
-]
-
-
 def _llvm_unary(name: str):
     def typed(typingctx, x):
         if not isinstance(x, types.Float):
@@ -79,9 +52,30 @@ def _llvm_unary(name: str):
 
 _LLVM = {n: _llvm_unary(n) for n in ("floor", "ceil", "trunc", "rint", "fabs", "sqrt")}
 
+
+
+@njit
+def ipow(base, exponent):
+    """Integer power that wraps on overflow; a negative exponent truncates ``1 / base**-exponent``."""
+    result = base * 0 + 1
+    if exponent < 0:
+        odd = exponent & 1
+        exponent = exponent * 0
+        if base == -1:
+            result = base if odd else result
+        elif base != 1:
+            result = base * 0
+    while exponent > 0:
+        if exponent & 1:
+            result = result * base
+        base = base * base
+        exponent >>= 1
+    return result
+
+
 NAMESPACE: dict = {
     "math": math,
-    "cmath": cmath,
+    "ipow": ipow,
     "inf": math.inf,
     "nan": math.nan,
     **{f"_{k}": v for k, v in _LLVM.items()},
@@ -126,6 +120,8 @@ def template(op: str, dtype: np.dtype, arg_dtypes: list[np.dtype], args: list[st
         return args[0]
     if op == "complex":
         return f"{dtype.name}(complex({args[0]}, {args[1]}))"
+    if op == "ipow":
+        return f"{dtype.name}(ipow(int64({args[0]}), int64({args[1]})))"
     if op in _LLVM:
         return f"_{op}({args[0]})"
     if (op, dtype.name) in vecmath.TABLE:
@@ -134,22 +130,16 @@ def template(op: str, dtype: np.dtype, arg_dtypes: list[np.dtype], args: list[st
 
 
 def _complex_template(op: str, args: list[str]) -> str:
-    z = args[0]
+    """Only the parts: every complex function is written in real primitives before it comes here."""
     if op in ("real", "imag"):
-        return f"{z}.{op}"
+        return f"{args[0]}.{op}"
     if op == "conj":
-        return f"{z}.conjugate()"
-    if op == "cabs":
-        return f"abs({z})"
-    if op == "carg":
-        return f"math.atan2({z}.imag, {z}.real)"
-    if op == "pow":
-        return f"{z} ** {args[1]}"
-    if op in _COMPLEX_FUNCTIONS:
-        return f"cmath.{op}({z})"
+        return f"{args[0]}.conjugate()"
     raise NotImplementedError(f"primitive '{op}' has no complex form")
 
 
+@functools.cache
 def salt() -> str:
     """What the names above stand for: part of the disk-cache key."""
-    return vecmath.source_digest()
+    own = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
+    return own + vecmath.source_digest()

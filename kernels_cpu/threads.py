@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -78,5 +79,18 @@ def run(kernel: np.ufunc, arrays: tuple, outs: tuple) -> None:
 
     rest = [_executor().submit(piece, i) for i in range(1, parts)]
     piece(0)
+    for f in rest:
+        f.result()
+
+
+def split(piece: Callable[[int, int], None], n: int, size: int) -> None:
+    """``piece(lo, hi)`` over parts of ``range(n)``, in threads where ``size`` elements are worth it."""
+    parts = min(_count, size // GRAIN, n)
+    if parts < 2:
+        piece(0, n)
+        return
+    cuts = [n * i // parts for i in range(parts + 1)]
+    rest = [_executor().submit(piece, cuts[i], cuts[i + 1]) for i in range(1, parts)]
+    piece(0, cuts[1])
     for f in rest:
         f.result()

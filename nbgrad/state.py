@@ -4,6 +4,9 @@
 eager with gradients off, ``-1`` something unusual is active (a recorder, anomaly mode, a memory scope,
 a tape trace, saved-tensor hooks, inference mode), so the operator must take the general path.
 
+``state.births`` holds, per running transform, the birth mark and the node number at its start; ``state.protected``
+the identities of version cells that a custom function's forward must not write.
+
 ``state.off`` is the lowest transform level that must *not* record gradients: `ON` when all record, 0 under
 ``no_grad``. While a backward pass of level L runs without ``create_graph`` it is L, so that the tensors below
 (which an outer transform differentiates) go on recording.
@@ -29,6 +32,8 @@ class State(threading.local):
     levels: tuple = ()
     tracer: Any = None
     scopes: int = 0
+    births: tuple = ()
+    protected: frozenset = frozenset()
 
     def refresh(self) -> None:
         """Recompute ``fast`` after a switch has changed."""

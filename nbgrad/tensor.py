@@ -8,7 +8,8 @@ Slots
 ``_data``  the value.
 ``_node``  the graph edge: None without gradient, an ``AccumulateGrad`` for a leaf, else the node that made it.
 ``_nr``    which output of the node this is.
-``_ver``   version cell ``[count, last in-place operation]``, shared by all tensors over one storage.
+``_ver``   version cell ``[birth + count, last in-place operation]``, shared by all tensors over one storage;
+           ``birth`` (a multiple of ``EPOCH``) tells in which transform call the storage was made.
 ``_meta``  None, or a `Meta` with the rare things: view relation, retained gradient, name.
 """
 
@@ -23,17 +24,28 @@ from .layout import Layout
 if TYPE_CHECKING:
     from .autograd.graph import Node
 
+EPOCH = 1 << 32
+_birth = 0
+
+
+def new_epoch() -> int:
+    """Tensors made from now on are younger than the returned birth mark.
+
+    A transform calls this when it starts, so that an in-place write can tell the function's own tensors from those
+    that came from outside.
+    """
+    global _birth
+    _birth += EPOCH
+    return _birth
+
 
 class Level:
     """A live transform (vmap, jvp, Taylor, trace): values made by it belong to it until it ends."""
 
-    __slots__ = ("alive", "index", "interpreter", "name", "promoted", "returned")
+    __slots__ = ("alive", "index", "interpreter", "name")
 
     def __init__(self, index: int, name: str, interpreter: Any):
         self.index, self.name, self.interpreter, self.alive = index, name, interpreter, True
-        # tensors of lower levels that an in-place write gave a value of this level: (ref, data, node, nr)
-        self.promoted: list[tuple] = []
-        self.returned: list[Any] = []
 
     def __repr__(self) -> str:
         return f"<level {self.index} {self.name}{'' if self.alive else ' (ended)'}>"
@@ -62,7 +74,7 @@ class Value:
 class Meta:
     """Rare per-tensor state: a view's base and layout, a retained gradient, a manual gradient."""
 
-    __slots__ = ("base", "grad", "inference", "layout", "name", "retain", "seen")
+    __slots__ = ("base", "detached", "grad", "inference", "layout", "name", "no_grad", "retain", "seen")
 
     def __init__(self) -> None:
         self.base: Tensor | None = None
@@ -71,6 +83,8 @@ class Meta:
         self.grad: Tensor | None = None
         self.retain = False
         self.inference = False
+        self.detached = False
+        self.no_grad = False
         self.name: str | None = None
 
 
@@ -88,7 +102,7 @@ class Tensor:
         self._data = data
         self._node = node
         self._nr = nr
-        self._ver = [0] if ver is None else ver
+        self._ver = [_birth] if ver is None else ver
         self._meta: Meta | None = meta
 
     @property

@@ -99,6 +99,8 @@ class Expr:
 
 _BOOL_RESULT = {"lt", "le", "gt", "ge", "eq", "ne", "not"}
 _REAL_RESULT = {"real", "imag", "cabs", "carg"}
+# complex primitives that are expanded into real ones while tracing: filled by codegen.complexes
+LOWERED: dict[str, Callable[..., Expr]] = {}
 
 
 def inputs(dtypes: Sequence[np.dtype], prefix: str = "x") -> list[Expr]:
@@ -119,6 +121,8 @@ def prim(op: str, *args: Any) -> Expr:
     simple = _simplify(op, wrapped)
     if simple is not None:
         return simple
+    if dtype.kind == "c" and op in LOWERED:
+        return LOWERED[op](*wrapped)
     if op in _BOOL_RESULT:
         dtype = dt.bool_
     elif op in _REAL_RESULT:
@@ -191,6 +195,11 @@ class _Primitives:
             if x.dtype == dtype:
                 return x
         return Expr("cast", (x,), dtype)
+
+    @staticmethod
+    def complex(re: Expr, im: Expr) -> Expr:
+        """The complex number with these (equally typed) parts."""
+        return Expr("complex", (re, im), dt.to_complex(re.dtype))
 
     @staticmethod
     def isnan(x: Expr) -> Expr:

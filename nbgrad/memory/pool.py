@@ -21,7 +21,7 @@ from nbgrad.memory import audit
 from nbgrad.memory.allocators import Allocator, HostAllocator, Memory
 from nbgrad.memory.blocks import FREE, LIVE, Block, Chunk, Shelf, size_class, take_front
 from nbgrad.memory.books import Books
-from nbgrad.memory.scope import current_scopes
+from nbgrad.memory.scope import register
 
 CHUNK_BYTES = 32 << 20
 
@@ -82,9 +82,7 @@ class CachingPool(Books):
         Raises `OutOfMemoryError`, or `ArgumentError` for a negative size. Zero bytes are valid.
         """
         block = self.take(index(nbytes), stream)
-        scopes = current_scopes()
-        if scopes:
-            scopes[-1].register(block)
+        register(block)
         return block
 
     def take(self, nbytes: int, stream: int = 0) -> Block:

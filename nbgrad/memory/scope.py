@@ -44,11 +44,26 @@ class _Stack(threading.local):
 
 
 _stack = _Stack()
+_watchers: list[Callable[[int], None]] = []
 
 
 def current_scopes() -> list[scope]:
     """The scopes this thread is in, innermost last. Register new objects in the last one."""
     return _stack.scopes
+
+
+def register(obj: Registrable) -> None:
+    """Record an object in the innermost scope of this thread, if there is one."""
+    if _stack.scopes:
+        _stack.scopes[-1].register(obj)
+
+
+def watch(callback: Callable[[int], None]) -> None:
+    """Have `callback(depth)` called when a scope opens or closes, in the thread that does it.
+
+    For layers above that keep a flag of their own where they cannot afford to ask.
+    """
+    _watchers.append(callback)
 
 
 class scope:
@@ -75,6 +90,7 @@ class scope:
         self._outer = self._stack[-1] if self._stack else None
         self._stack.append(self)
         self._open = True
+        _tell_watchers()
         return self
 
     def register(self, obj: Registrable) -> None:
@@ -109,6 +125,7 @@ class scope:
         self._open = False
         if self._stack is not None:
             self._stack.remove(self)  # not pop: generators can close scopes out of order
+            _tell_watchers()
         kept = _with_members(self._kept)
         # The stack calls every callback, the newest object's first, whatever the others raise.
         stack = ExitStack()
@@ -129,6 +146,11 @@ class scope:
             outer = outer._outer
         if outer is not None:
             outer.register(obj)
+
+
+def _tell_watchers() -> None:
+    for callback in _watchers:
+        callback(len(_stack.scopes))
 
 
 def _with_members(objects: Iterable[Any]) -> dict[int, Any]:

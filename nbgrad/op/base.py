@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -190,24 +190,31 @@ class Operator:
 
 def restore(node: OpNode) -> tuple[list[Any], Any]:
     """Inputs and outputs of a node as tensors, or `Spec` where they were not saved."""
-    values = iter(node.unpack())
+    values = saved_pairs(node)
     op = node.op
     saved = op.saved_for(tuple(e is not None for e in node.edges), node.params)
     inputs: list[Any] = [Spec(*s) for s in node.specs]
     for i in saved:
         if i != OUT:
-            inputs[i] = as_saved(next(values), node.edges[i], node.nrs[i] if node.nrs else 0)
+            inputs[i] = as_saved(*next(values), node.edges[i], node.nrs[i] if node.nrs else 0)
     if OUT not in saved:
         return inputs, None
-    outs = tuple(as_saved(next(values), node, k) for k in range(node.n_outputs))
+    outs = tuple(as_saved(*next(values), node, k) for k in range(node.n_outputs))
     return inputs, outs if op.n_out(node.params) != 1 or len(outs) > 1 else outs[0]
 
 
-def as_saved(value: Any, node: Any, nr: int) -> Tensor:
+def saved_pairs(node: Any) -> Iterator[tuple[Any, list | None]]:
+    """Saved values with the version cells they were read under (Python scalars have none)."""
+    cells = iter(node.vers)
+    for value in node.unpack():
+        yield value, None if isinstance(value, np.generic) else next(cells, None)
+
+
+def as_saved(value: Any, cell: list | None, node: Any, nr: int) -> Tensor:
     """A saved raw value with its edge; a saved Tensor belongs to a lower level and is used as it is."""
     if isinstance(value, Tensor):
         return value
-    return Tensor(np.asarray(value) if isinstance(value, np.generic) else value, node, nr)
+    return Tensor(np.asarray(value) if isinstance(value, np.generic) else value, node, nr, cell)
 
 
 def operator(name: str | None = None, **options: Any) -> Callable[[Callable], Operator]:

@@ -19,7 +19,7 @@ from ..errors import DTypeError, message
 from ..state import state
 from ..tensor import Tensor, level_of, shallow
 from . import fastpath
-from .base import Operator, as_saved
+from .base import Operator, as_saved, saved_pairs
 from .dispatch import CONSTANT, as_tensor, cast, pack, recorded, tag, top_level, unusual
 from .kernels import Plan, build_kernel, scaled
 from .public import public
@@ -260,11 +260,11 @@ class Elementwise(Operator):
 def rebuild(node: Any) -> tuple[list[Any], Any]:
     """Saved inputs (None where not saved) and output of an elementwise node, with their edges."""
     plan = node.plan
-    values = iter(node.unpack())
+    values = saved_pairs(node)
     inputs: list[Any] = [None] * plan.op.nin
     for i in plan.saved:
-        inputs[i] = as_saved(next(values), node.edges[i], node.nrs[i] if node.nrs else 0)
-    return inputs, as_saved(next(values), node, 0) if plan.save_out else None
+        inputs[i] = as_saved(*next(values), node.edges[i], node.nrs[i] if node.nrs else 0)
+    return inputs, as_saved(*next(values), node, 0) if plan.save_out else None
 
 
 def elementwise(

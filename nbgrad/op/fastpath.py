@@ -39,19 +39,21 @@ def {name}(x):
                     return Tensor(y)
                 p = plans[d.dtype]
                 if p is not None:
-                    ver = [0]
+                    out = Tensor(y)
                     if p.save_out:
+                        ver = out._ver
                         if p.saved:
-                            n = Node(p, (e,), None, (d, y), (x._ver, ver), x._ver[0], None)
+                            n = Node(p, (e,), None, (d, y), (x._ver, ver), x._ver[0] + ver[0], None)
                         else:
-                            n = Node(p, (e,), None, (y,), (ver,), 0, None)
+                            n = Node(p, (e,), None, (y,), (ver,), ver[0], None)
                     elif p.saved:
                         n = Node(p, (e,), None, (d,), (x._ver,), x._ver[0], None)
                     else:
                         n = Node(p, (e,), None, (), (), 0, None)
                     if x._nr:
                         n.nrs = (x._nr,)
-                    return Tensor(y, n, 0, ver)
+                    out._node = n
+                    return out
             elif d.dtype in wanted:
                 prepare(d.dtype)
                 return {name}(x)

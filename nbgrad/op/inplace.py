@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import AutogradError, DTypeError, ShapeError, message
+from ..errors import AutogradError, DTypeError, ShapeError, TraceError, message
 from ..layout import self_overlaps
 from ..state import state
-from ..tensor import Level, Meta, Tensor, Value, level_of
+from ..tensor import Level, Meta, Tensor, Value, level_of, shallow
 from .base import REGISTRY
 from .dispatch import cast, record, top_level
+from .interpreter import check_inside, promote
 
 _RANK = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
 
@@ -29,13 +30,26 @@ def check_writable(t: Tensor, op: str, value: Tensor | None = None) -> None:
     index = 0 if level is None else level.index
     recording = state.off > index
     base = t._meta.base if t._meta is not None and t._meta.base is not None else t
+    if state.births:
+        check_inside(base, op)
+    if state.protected and id(t._ver) in state.protected:
+        raise ProtectedWrite(op)
+    if t._meta is not None and t._meta.detached and level is not None:
+        raise TraceError(
+            f"{op}_: a detached alias cannot be written in place inside {level.name}; clone() it first."
+        )
     if recording and isinstance(base._node, AccumulateGrad):
         what = "a leaf" if base is t else "a view of a leaf"
         raise AutogradError(
             f"{op}_: {what} tensor that requires grad cannot be changed in place while gradients are "
             "recorded; use the out-of-place form, or do it inside ng.no_grad()."
         )
-    if t._meta is not None and t._meta.inference and not state.inference and recording:
+    if recording and base._node is not None and t._meta is not None and t._meta.no_grad:
+        raise AutogradError(
+            f"{op}_: this view was made under no_grad, so it is unclear whether its base should record the write; "
+            "make the view where gradients are recorded, or write under no_grad."
+        )
+    if t._meta is not None and t._meta.inference and not state.inference:
         raise AutogradError(
             f"{op}_: an inference tensor cannot be changed outside inference_mode; clone() it."
         )
@@ -60,6 +74,16 @@ def check_writable(t: Tensor, op: str, value: Tensor | None = None) -> None:
                 f"one that fits the tensor's {t.dtype.name}",
                 "Convert the tensor with .to() first, or use the out-of-place form.",
             )
+        )
+
+
+class ProtectedWrite(AutogradError):
+    """A custom function's forward wrote an input that it may not change."""
+
+    def __init__(self, op: str):
+        super().__init__(
+            f"{op}_: the forward of a custom Function wrote in place to an input that is a leaf requiring grad (or is "
+            "shared with another level); clone() it in forward."
         )
 
 
@@ -117,17 +141,16 @@ def write(t: Tensor, result: Tensor, name: str) -> Tensor:
     else:
         assert t._meta is not None
         _rebase(base, t, result, level)
-        refresh_view(t)
     for recorder in state.recorders:
         recorder.written(t, result, base)
+    if base is not None:
+        refresh_view(t)
     return t
 
 
 def _promote(level: Level, t: Tensor) -> None:
     """Bookkeeping before a lower tensor gets a value of ``level``."""
     if level_of(t._data) is not level:
-        from .interpreter import promote
-
         promote(level, t)
 
 
@@ -147,12 +170,12 @@ def _rebase(base: Tensor, t: Tensor, result: Tensor, level: Level | None) -> Non
     if level is None:
         needs = (base._node is not None, result._node is not None)
         if any(needs) and state.off > 0:
-            old, out = Tensor(base._data, base._node, base._nr), Tensor(base._data)
+            old, out = shallow(base), Tensor(base._data)
             record(scatter, (old, result), (out,), params, needs, None)
             base._node, base._nr = out._node, out._nr
         return
     _promote(level, base)
-    new = scatter(Tensor(base._data, base._node, base._nr), result, **params)
+    new = scatter(shallow(base), result, **params)
     base._data, base._node, base._nr = new._data, new._node, new._nr
 
 
@@ -164,18 +187,32 @@ def refresh(t: Tensor) -> None:
 
 def refresh_view(t: Tensor) -> None:
     """Make a view's edge (and, under transforms, its value) follow its base's present history."""
+    from ..autograd.graph import AccumulateGrad
     from .view import layout_of
 
     meta = t._meta
     assert meta is not None and meta.base is not None
     base = meta.base
-    meta.seen = t._ver[0]
-    if base._node is None and type(t._data) is type(base._data) and not isinstance(t._data, Value):
-        t._node, t._nr = None, 0
+    plain = type(t._data) is type(base._data) and not isinstance(t._data, Value)
+    if plain and base._node is None:
+        meta.seen = t._ver[0]
+        if not isinstance(t._node, AccumulateGrad):
+            t._node, t._nr = None, 0
         return
+    if plain and (meta.no_grad or isinstance(t._node, AccumulateGrad)):
+        if state.off > 0:
+            how = "made under no_grad" if meta.no_grad else "that is a leaf of its own"
+            raise AutogradError(
+                f"a view {how} is used after its base was changed in place with gradients recorded, so its own history "
+                "is unclear; make the view again, or detach() it."
+            )
+        return
+    meta.seen = t._ver[0]
     out = REGISTRY["strided_view"](
-        Tensor(base._data, base._node, base._nr), layout=meta.layout, base_layout=layout_of(base)
+        shallow(base), layout=meta.layout, base_layout=layout_of(base)
     )
+    if meta.detached:
+        out = REGISTRY["detach"](out)
     t._data, t._node, t._nr = out._data, out._node, out._nr
 
 

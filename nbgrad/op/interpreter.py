@@ -7,14 +7,13 @@ does not depend on the transform, or a tuple of either.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
 from ..errors import TraceError
 from ..state import state
-from ..tensor import Level, Tensor, Value, level_of
+from ..tensor import Level, Tensor, Value, level_of, new_epoch
 
 
 class Interpreter(Protocol):
@@ -39,49 +38,41 @@ def new_level(name: str, interpreter: Any) -> Iterator[Level]:
     if getattr(interpreter, "records_all", False):
         state.tracer = level
         state.refresh()
-    finished = False
     try:
-        yield level
-        finished = True
+        with inside(name):
+            yield level
     finally:
         level.alive = False
         state.levels, state.tracer = previous, tracer
         state.refresh()
-        outside = restore_promoted(level)
-    if finished and outside:
+
+
+@contextmanager
+def inside(name: str) -> Iterator[None]:
+    """The body of a transformed function: in-place writes may reach only tensors made in it."""
+    previous = state.births
+    state.births = (*previous, (new_epoch(), name))
+    try:
+        yield
+    finally:
+        state.births = previous
+
+
+def check_inside(t: Tensor, op: str) -> None:
+    """Raise if a tensor about to be written was made before the running transform started."""
+    birth, name = state.births[-1]
+    if t._ver[0] < birth:
         raise TraceError(
-            f"{name}: a tensor from outside was written in place inside the transformed function (its value has "
-            "been restored); write to a clone() made inside, and return it."
+            f"{op}_: a tensor from outside cannot be written in place inside {name}, which must have no side effects; "
+            "write to a clone() made inside, and return it."
         )
 
 
 def promote(level: Level, t: Tensor) -> None:
     """Note that an in-place write is about to give a lower tensor a value of ``level``."""
-    level.promoted.append((weakref.ref(t), t._data, t._node, t._nr))
     swap = getattr(level.interpreter, "swap_captured", None)
     if swap is not None:
         swap(t)
-
-
-def restore_promoted(level: Level) -> bool:
-    """Give promoted tensors their old values back; True if one of them came from outside the transform.
-
-    Tensors made inside are gone by now, unless they were returned (or are the base of a returned view).
-    """
-    inside = set()
-    for t in level.returned:
-        inside.add(id(t))
-        if isinstance(t, Tensor) and t._meta is not None:
-            inside.add(id(t._meta.base))
-    outside = False
-    for ref, data, node, nr in reversed(level.promoted):
-        t = ref()
-        if t is not None:
-            t._data, t._node, t._nr = data, node, nr
-            outside = outside or id(t) not in inside
-    level.promoted.clear()
-    level.returned.clear()
-    return outside
 
 
 def own(level: Level, t: Any) -> bool:

@@ -37,6 +37,11 @@ class ViewOp(Operator):
         meta.seen = x._ver[0]
         if out._meta is not None:
             meta.inference = out._meta.inference
+        if x._node is not None and out._node is None:
+            meta.no_grad = True
+        if x._meta is not None:
+            meta.inference = meta.inference or x._meta.inference
+            meta.no_grad = meta.no_grad or x._meta.no_grad
         out._meta, out._ver = meta, x._ver
         return out
 

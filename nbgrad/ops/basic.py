@@ -15,7 +15,6 @@ from .view import _reshape, expand, permute
     linear=(0,),
     tests=calls(
         (((2, 3),), {"dtype": dt.float64}),
-        (((2, 3),), {"dtype": dt.float32}),
         (((),), {"dtype": dt.complex128}),
         (((0, 2),), {"dtype": dt.int64}),
     ),

@@ -1,7 +1,9 @@
-"""Indexing: ``x[...]``, ``x[...] = v`` and the gather / put primitives below them.
+"""Indexing: the gather / put primitives, and what ``x[...]`` and ``x[...] = v`` do.
 
-Basic indices (integers, slices, None, Ellipsis) make views. Integer tensors, arrays and lists gather; boolean masks are
-turned into integer indices. As in PyTorch, integers count as basic indices also beside index tensors.
+Basic indices (integers, slices, None, Ellipsis, 0-d integer tensors) make views. Integer tensors, arrays and lists gather;
+boolean masks are turned into integer indices. As in PyTorch, integers count as basic indices also beside index tensors:
+only tensors, arrays and lists that a slice or None separates send their dimensions to the front.
+Parsing the brackets is `index_parse`.
 """
 
 from __future__ import annotations
@@ -11,24 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from .. import dtypes as dt
-from ..errors import DTypeError, IndexingError, message
+from ..errors import DTypeError, IndexingError, ShapeError, message
 from ..layout import broadcast_shapes
 from ..op import Spec, as_tensor, cast, operator
 from ..op.batching import front, materialize
-from ..op.inplace import check_writable, write
+from ..op.inplace import bump, check_writable, snapshot, write
 from ..op.public import METHODS
+from ..op.samples import Sample, draw
+from ..state import state
 from ..tensor import Tensor
-from .elementwise import keep
+from .elementwise import keep, where
+from .index_parse import Parsed, is_mask, parse
 from .view import _reshape, expand, permute, slice_
-
-
-def _full(ndim: int, axes: Sequence[int], idx: Sequence[Any]) -> tuple:
-    """A NumPy index: the arrays at ``axes``, full slices elsewhere."""
-    key: list[Any] = [slice(None)] * ndim
-    for a, i in zip(axes, idx, strict=True):
-        key[a] = i
-    return tuple(key)
 
 
 def adjacent(axes: Sequence[int]) -> bool:
@@ -36,17 +32,60 @@ def adjacent(axes: Sequence[int]) -> bool:
     return axes[-1] - axes[0] == len(axes) - 1
 
 
-@operator(nin=None, linear=(0,))
+def place(axes: Sequence[int]) -> int:
+    """Where the index dimensions stand among the remaining ones."""
+    return axes[0] if adjacent(axes) else 0
+
+
+def guarded(op: str, kernel: Any, *args: Any) -> Any:
+    """Run an indexing kernel; an index out of range becomes our own error."""
+    from kernels_cpu.gather import OutOfRangeError
+
+    try:
+        return kernel(*args)
+    except OutOfRangeError as e:
+        raise IndexingError(
+            message(
+                op,
+                f"an index of dimension {e.axis}",
+                e.value,
+                f"between {-e.size} and {e.size - 1} (its size is {e.size})",
+            )
+        ) from None
+
+
+def _samples(rng: np.random.Generator, dtype: np.dtype) -> list[Sample]:
+    x = draw(rng, dtype, (3, 4, 2), -1, 1)
+    i, j = np.array([[0, 2, 2], [1, -1, 0]]), np.array([1, 3, 1])
+    return [
+        Sample((x, j % 3), {"axes": (0,)}),
+        Sample((x, i, j), {"axes": (0, 1)}),
+        Sample((x, j % 3, j % 2), {"axes": (0, 2)}),
+        Sample((x, np.array(2)), {"axes": (1,)}),
+        Sample((x, np.zeros(0, np.int64)), {"axes": (1,)}),
+    ]
+
+
+def _reference(x: np.ndarray, *idx: np.ndarray, axes: tuple) -> np.ndarray:
+    key: list[Any] = [slice(None)] * x.ndim
+    for a, i in zip(axes, idx, strict=True):
+        key[a] = i
+    return x[tuple(key)]
+
+
+@operator(nin=None, linear=(0,), tests=_samples, reference=_reference)
 def index(x, *idx, axes):
     """Gather along ``axes`` with broadcast integer indices."""
-    return np.ascontiguousarray(x[_full(x.ndim, axes, idx)])
+    from kernels_cpu.gather import take
+
+    return guarded("getitem", take, x, idx, axes)
 
 
 @index.infer
 def _(x, *idx, axes):
-    shape = broadcast_shapes(*(i.shape for i in idx))
+    shape = broadcast_shapes(*(i.shape for i in idx), op="getitem")
     rest = [n for a, n in enumerate(x.shape) if a not in axes]
-    at = axes[0] if adjacent(axes) else 0
+    at = place(axes)
     return Spec((*rest[:at], *shape, *rest[at:]), x.dtype)
 
 
@@ -61,40 +100,61 @@ index.saves = lambda needs, params: tuple(range(1, len(needs)))
 @index.batch
 def _(dims, x, *idx, axes):
     if all(d is None for d in dims[1:]):
-        x = front(x, dims[0])
         shifted = tuple(a + 1 for a in axes)
         rank = max(i.ndim for i in idx)
-        return index(x, *idx, axes=shifted), 0 if adjacent(axes) else rank
-    n, x, idx = _with_batch_index(dims, x, idx)
+        out = index(front(x, dims[0]), *idx, axes=shifted)
+        return out, 0 if adjacent(axes) else rank
+    if dims[0] is None:  # the batch is one more index dimension
+        return index(x, *batch_first(dims[1:], idx), axes=axes), place(axes)
+    n, (x, *idx) = materialize(dims, (x, *idx))
+    idx = numbered(n, idx)
     out = index(x, *idx, axes=(0, *(a + 1 for a in axes)))
-    at = axes[0] if adjacent(axes) else 0
-    if at:
-        rank = max(i.ndim for i in idx[1:]) - 1
-        order = [
-            0,
-            *range(1 + rank, 1 + rank + at),
-            *range(1, 1 + rank),
-            *range(1 + rank + at, out.ndim),
-        ]
-        out = permute(out, dims=tuple(order))
-    return out, 0
+    return move_block(out, 1, max(i.ndim for i in idx) - 1, place(axes) + 1), 0
 
 
-def _with_batch_index(dims: Sequence[int | None], x: Any, idx: Sequence[Any]) -> tuple:
-    """Materialise the batch and index it with its own number, so that one gather serves all members."""
-    rank = max(i.ndim - (d is not None) for i, d in zip(idx, dims[1:], strict=True))
-    n, (x, *moved) = materialize(dims, (x, *idx))
-    moved = [_reshape(i, (n, *(1,) * (rank + 1 - i.ndim), *i.shape[1:])) for i in moved]
-    number = Tensor(np.arange(n).reshape((n, *(1,) * rank)))
-    return n, x, [number, *moved]
+def batch_first(dims: Sequence[int | None], idx: Sequence[Any]) -> list[Any]:
+    """Index tensors with their batch dimension in front and ranks padded, so that they broadcast."""
+    rank = max(i.ndim - (d is not None) for i, d in zip(idx, dims, strict=True))
+    out = []
+    for i, d in zip(idx, dims, strict=True):
+        if d is not None:
+            i = front(i, d)
+            i = _reshape(i, (i.shape[0], *(1,) * (rank + 1 - i.ndim), *i.shape[1:]))
+        out.append(i)
+    return out
 
 
-@operator(nin=None, linear=(0,))
+def numbered(n: int, idx: Sequence[Any]) -> list[Any]:
+    """Every batch member indexed by its own number, so that one gather serves all of them."""
+    idx = batch_first((0,) * len(idx), idx)
+    rank = max(i.ndim for i in idx) - 1
+    return [Tensor(np.arange(n).reshape((n, *(1,) * rank))), *idx]
+
+
+def move_block(x: Any, at: int, width: int, to: int) -> Any:
+    """Move ``width`` neighbouring dimensions from ``at`` to ``to`` (places among the others)."""
+    if at == to or not width:
+        return x
+    rest = [d for d in range(x.ndim) if not at <= d < at + width]
+    order = [*rest[:to], *range(at, at + width), *rest[to:]]
+    return permute(x, dims=tuple(order))
+
+
+def _unindex_samples(rng: np.random.Generator, dtype: np.dtype) -> list[Sample]:
+    out = []
+    for s in _samples(rng, dtype):
+        x, *idx = s.args
+        g = draw(rng, dtype, _reference(x, *idx, **s.params).shape, -1, 1)
+        out.append(Sample((g, *idx), {**s.params, "shape": x.shape}))
+    return out
+
+
+@operator(nin=None, linear=(0,), tests=_unindex_samples)
 def unindex(g, *idx, axes, shape):
     """Adjoint of `index`: zeros with g added at the indices."""
-    out = np.zeros(shape, g.dtype)
-    np.add.at(out, _full(len(shape), axes, idx), g)
-    return out
+    from kernels_cpu.gather import add_at
+
+    return guarded("getitem", add_at, np.zeros(shape, g.dtype), idx, axes, g)
 
 
 unindex.saves = lambda needs, params: tuple(range(1, len(needs)))
@@ -112,28 +172,37 @@ def _(ct, out, g, *idx, needs, axes, shape):
 
 @unindex.batch
 def _(dims, g, *idx, axes, shape):
-    rank = max(i.ndim - (d is not None) for i, d in zip(idx, dims[1:], strict=True))
-    n, (g, *moved) = materialize(dims, (g, *idx))
-    moved = [_reshape(i, (n, *(1,) * (rank + 1 - i.ndim), *i.shape[1:])) for i in moved]
-    number = Tensor(np.arange(n).reshape((n, *(1,) * rank)))
-    at = axes[0] if adjacent(axes) else 0
-    if at:
-        order = [0, *range(1 + at, 1 + at + rank), *range(1, 1 + at), *range(1 + at + rank, g.ndim)]
-        g = permute(g, dims=tuple(order))
-    shifted = (0, *(a + 1 for a in axes))
-    return unindex(g, number, *moved, axes=shifted, shape=(n, *shape)), 0
+    shifted = tuple(a + 1 for a in axes)
+    if all(d is None for d in dims[1:]):
+        g = front(g, dims[0])
+        n = g.shape[0]
+        if not adjacent(axes):
+            g = move_block(g, 0, 1, max(i.ndim for i in idx))
+        return unindex(g, *idx, axes=shifted, shape=(n, *shape)), 0
+    n, (g, *idx) = materialize(dims, (g, *idx))
+    idx = numbered(n, idx)
+    g = move_block(g, place(axes) + 1, max(i.ndim for i in idx) - 1, 1)
+    return unindex(g, *idx, axes=(0, *shifted), shape=(n, *shape)), 0
 
 
-@operator(nin=None, linear=(0, 1))
+def _put_samples(rng: np.random.Generator, dtype: np.dtype) -> list[Sample]:
+    out = []
+    for accumulate in (False, True):
+        for s in _samples(rng, dtype):
+            x, *idx = s.args
+            v = draw(rng, dtype, _reference(x, *idx, **s.params).shape, -1, 1)
+            out.append(Sample((x, v, *idx), {**s.params, "accumulate": accumulate}))
+    return out
+
+
+@operator(nin=None, linear=(0, 1), tests=_put_samples)
 def index_put(x, v, *idx, axes, accumulate):
     """A copy of x with v written (or added) at the indices; of duplicates the last one wins."""
-    out = np.array(x)
-    key = _full(x.ndim, axes, idx)
+    from kernels_cpu.gather import add_at, put_at
+
     if accumulate:
-        np.add.at(out, key, v)
-    else:
-        out[key] = v
-    return out
+        return guarded("index_put", add_at, np.array(x, order="C"), idx, axes, v)
+    return guarded("index_put", put_at, np.array(x, order="C"), idx, axes, v)
 
 
 index_put.saves = lambda needs, params: tuple(range(2, len(needs)))
@@ -159,31 +228,28 @@ def _(g, out, x, v, *idx, needs, axes, accumulate):
 
 @index_put.batch
 def _(dims, x, v, *idx, axes, accumulate):
-    rank = max(i.ndim - (d is not None) for i, d in zip(idx, dims[2:], strict=True))
-    at = axes[0] if adjacent(axes) else 0
-    full = index.infer_rule(
-        *(
-            Spec(_without(t.shape, d), t.dtype)
-            for t, d in zip((x, *idx), (dims[0], *dims[2:]), strict=True)
-        ),
-        axes=axes,
-    ).shape
+    bare = [
+        Spec(_without(t.shape, d), t.dtype)
+        for t, d in zip((x, *idx), (dims[0], *dims[2:]), strict=True)
+    ]
+    full = index.infer_rule(*bare, axes=axes).shape
     if dims[1] is None:
         v = expand(v, shape=full)
     else:
         v = front(v, dims[1])
         v = _reshape(v, (v.shape[0], *(1,) * (len(full) + 1 - v.ndim), *v.shape[1:]))
         v = expand(v, shape=(v.shape[0], *full))
-    n, (x, v, *moved) = materialize(
-        (dims[0], None if dims[1] is None else 0, *dims[2:]), (x, v, *idx)
-    )
-    moved = [_reshape(i, (n, *(1,) * (rank + 1 - i.ndim), *i.shape[1:])) for i in moved]
-    number = Tensor(np.arange(n).reshape((n, *(1,) * rank)))
-    if at:
-        order = [0, *range(1 + at, 1 + at + rank), *range(1, 1 + at), *range(1 + at + rank, v.ndim)]
-        v = permute(v, dims=tuple(order))
-    shifted = (0, *(a + 1 for a in axes))
-    return index_put(x, v, number, *moved, axes=shifted, accumulate=accumulate), 0
+    vdim = None if dims[1] is None else 0
+    shifted = tuple(a + 1 for a in axes)
+    if all(d is None for d in dims[2:]):
+        _, (x, v) = materialize((dims[0], vdim), (x, v))
+        if not adjacent(axes):
+            v = move_block(v, 0, 1, max(i.ndim for i in idx))
+        return index_put(x, v, *idx, axes=shifted, accumulate=accumulate), 0
+    n, (x, v, *idx) = materialize((dims[0], vdim, *dims[2:]), (x, v, *idx))
+    idx = numbered(n, idx)
+    v = move_block(v, place(axes) + 1, max(i.ndim for i in idx) - 1, 1)
+    return index_put(x, v, *idx, axes=(0, *shifted), accumulate=accumulate), 0
 
 
 def _without(shape: tuple, d: int | None) -> tuple:
@@ -193,220 +259,121 @@ def _without(shape: tuple, d: int | None) -> tuple:
 @operator(nin=None, differentiable=False)
 def winners(*idx, axes, shape):
     """Which of the written values survive where indices repeat (the last one)."""
-    target = np.full(shape, -1, np.int64)
-    probe = target[_full(len(shape), axes, idx)]
-    order = np.arange(probe.size).reshape(probe.shape)
-    target[_full(len(shape), axes, idx)] = order
-    return target[_full(len(shape), axes, idx)] == order
+    from kernels_cpu.gather import survivors
+
+    return guarded("index_put", survivors, shape, idx, axes)
+
+
+@winners.infer
+def _(*idx, axes, shape):
+    full = index.infer_rule(Spec(shape, np.dtype(bool)), *idx, axes=axes)
+    return Spec(full.shape, np.dtype(bool))
 
 
 @winners.batch
 def _(dims, *idx, axes, shape):
-    rank = max(i.ndim - (d is not None) for i, d in zip(idx, dims, strict=True))
-    n, moved = materialize(dims, idx)
-    moved = [_reshape(i, (n, *(1,) * (rank + 1 - i.ndim), *i.shape[1:])) for i in moved]
-    number = Tensor(np.arange(n).reshape((n, *(1,) * rank)))
-    out = winners(number, *moved, axes=(0, *(a + 1 for a in axes)), shape=(n, *shape))
-    at = axes[0] if adjacent(axes) else 0
-    if at:
-        order = [
-            0,
-            *range(1 + rank, 1 + rank + at),
-            *range(1, 1 + rank),
-            *range(1 + rank + at, out.ndim),
-        ]
-        out = permute(out, dims=tuple(order))
-    return out, 0
+    n, idx = materialize(dims, idx)
+    idx = numbered(n, idx)
+    out = winners(*idx, axes=(0, *(a + 1 for a in axes)), shape=(n, *shape))
+    return move_block(out, 1, max(i.ndim for i in idx) - 1, place(axes) + 1), 0
 
 
-# -- parsing what stands between the brackets ------------------------------------------------------
-
-
-def parse(x: Tensor, key: Any, op: str) -> tuple[tuple, list[tuple[int, Tensor]]]:
-    """Basic items for the view, and ``(result axis, index tensor)`` pairs for the gather."""
-    items = _expand_ellipsis(x, key if isinstance(key, tuple) else (key,), op)
-    basic: list[Any] = []
-    advanced: list[tuple[int, Tensor]] = []
-    axis = out_axis = 0
-    for item in items:
-        if item is None:
-            basic.append(None)
-            out_axis += 1
-            continue
-        if isinstance(item, bool | np.bool_):
-            basic.append(None)
-            where = Tensor(np.zeros(1 if item else 0, np.int64))
-            advanced.append((out_axis, where))
-            out_axis += 1
-            continue
-        n = x.shape[axis] if axis < x.ndim else 0
-        if isinstance(item, slice):
-            basic.append(_slice(item, n, op))
-        elif _is_integer(item):
-            basic.append(_integer(item, n, axis, op))
-            axis += 1
-            continue
-        else:
-            found = _index_tensors(item, x, axis, op)
-            for k, t in enumerate(found):
-                basic.append((0, x.shape[axis + k], 1))
-                advanced.append((out_axis + k, t))
-            axis += len(found)
-            out_axis += len(found)
-            continue
-        axis += 1
-        out_axis += 1
-    return tuple(basic), advanced
-
-
-def _consumes(item: Any) -> int:
-    if item is None or isinstance(item, bool | np.bool_):
-        return 0
-    if isinstance(item, Tensor | np.ndarray) and item.dtype.kind == "b":
-        return item.ndim
-    if isinstance(item, list) and np.asarray(item).dtype.kind == "b":
-        return np.asarray(item).ndim
-    return 1
-
-
-def _expand_ellipsis(x: Tensor, key: tuple, op: str) -> list[Any]:
-    used = sum(_consumes(i) for i in key if i is not Ellipsis)
-    if used > x.ndim:
-        raise IndexingError(
-            message(
-                op, "the number of indices", used, f"at most {x.ndim}, the number of dimensions"
-            )
-        )
-    if sum(i is Ellipsis for i in key) > 1:
-        raise IndexingError(message(op, "the index", "two Ellipsis (...)", "at most one"))
-    fill = [slice(None)] * (x.ndim - used)
-    if not any(i is Ellipsis for i in key):
-        return [*key, *fill]
-    at = next(k for k, i in enumerate(key) if i is Ellipsis)
-    return [*key[:at], *fill, *key[at + 1 :]]
-
-
-def _is_integer(item: Any) -> bool:
-    if isinstance(item, Tensor | np.ndarray):
-        return False
-    return isinstance(item, int | np.integer)
-
-
-def _slice(s: slice, n: int, op: str) -> tuple[int, int, int]:
-    try:
-        parts = [None if v is None else v.__index__() for v in (s.start, s.stop, s.step)]
-    except (AttributeError, TypeError):
-        raise IndexingError(message(op, "a slice", s, "integers or None")) from None
-    if parts[2] == 0:
-        raise IndexingError(message(op, "a slice's step", 0, "a step other than zero"))
-    start, stop, step = slice(*parts).indices(n)
-    return start, len(range(start, stop, step)), step
-
-
-def _integer(i: Any, n: int, axis: int, op: str) -> int:
-    i = int(i)
-    if not -n <= i < n:
-        raise IndexingError(
-            message(
-                op,
-                f"the index of dimension {axis}",
-                i,
-                f"between {-n} and {n - 1} (its size is {n})",
-            )
-        )
-    return i + n if i < 0 else i
-
-
-def _index_tensors(item: Any, x: Tensor, axis: int, op: str) -> list[Tensor]:
-    if isinstance(item, list | tuple | range):
-        item = np.asarray(list(item), dtype=np.int64 if len(item) == 0 else None)
-    try:
-        t = as_tensor(item, op, "index")
-    except DTypeError:
-        raise IndexingError(
-            message(
-                op,
-                "an index",
-                type(item).__name__,
-                "integers, slices, None, ... or integer/bool tensors",
-            )
-        ) from None
-    if t.dtype.kind == "b":
-        if tuple(t.shape) != tuple(x.shape[axis : axis + t.ndim]):
-            raise IndexingError(
-                message(
-                    op,
-                    "the boolean index's shape",
-                    tuple(t.shape),
-                    f"{tuple(x.shape[axis : axis + t.ndim])}",
-                )
-            )
-        return [Tensor(np.asarray(i)) for i in np.nonzero(t.numpy())]
-    if t.dtype.kind not in "iu":
-        raise IndexingError(
-            message(
-                op,
-                "an index tensor's dtype",
-                t.dtype.name,
-                "an integer or bool dtype",
-                "Use .long().",
-            )
-        )
-    t = cast(t, dt.int64)
-    if type(t._data) is np.ndarray:
-        n = x.shape[axis]
-        data = t._data
-        if data.size and (data.min() < -n or data.max() >= n):
-            bad = data[(data < -n) | (data >= n)].flat[0]
-            raise IndexingError(
-                message(
-                    op,
-                    f"an index of dimension {axis}",
-                    bad,
-                    f"between {-n} and {n - 1} (its size is {n})",
-                )
-            )
-        if data.size and data.min() < 0:
-            t = Tensor(np.where(data < 0, data + n, data))
-    return [t]
-
-
-def _view(x: Tensor, basic: tuple) -> Tensor:
-    return slice_(x, items=basic)
+# -- brackets -----------------------------------------------------------------------------------------
 
 
 def getitem(x: Tensor, key: Any) -> Tensor:
-    """``x[key]``: a view for basic indices, a gathered copy for index tensors and masks."""
-    basic, advanced = parse(x, key, "getitem")
-    if not advanced:
-        return _view(x, basic)
-    trivial = all(
-        isinstance(b, tuple) and b == (0, n, 1) for b, n in zip(basic, x.shape, strict=False)
-    )
-    seen = x if trivial and len(basic) == x.ndim else _view(x, basic)
-    return index(seen, *[t for _, t in advanced], axes=tuple(a for a, _ in advanced))
+    """``x[key]``: a view for basic indices, a gathered copy for index tensors and masks.
+
+    Raises
+    ------
+    IndexingError : an index out of range, of a wrong kind or dtype, or too many of them.
+    TraceError : a mask whose values are not known here (inside vmap or a trace).
+    """
+    p = parse(x, key, "getitem")
+    if not p.idx:
+        return slice_(x, items=p.basic)
+    out = index(x if p.trivial else slice_(x, items=p.basic), *p.idx, axes=p.axes)
+    return move_block(out, place(p.axes), _rank(p), _place_of(p))
+
+
+def _rank(p: Parsed) -> int:
+    return max(t.ndim for t in p.idx)
+
+
+def _place_of(p: Parsed) -> int:
+    """Where the index dimensions belong: index tensors of 0 dimensions count as plain integers."""
+    wide = [a for a, t in zip(p.axes, p.idx, strict=True) if t.ndim]
+    flat = [a for a, t in zip(p.axes, p.idx, strict=True) if not t.ndim]
+    axes = [a - sum(f < a for f in flat) for a in wide]
+    return place(axes) if axes else place(p.axes)
 
 
 def setitem(x: Tensor, key: Any, value: Any) -> None:
-    """``x[key] = value``; the value is broadcast; of repeated indices the last one wins."""
+    """``x[key] = value``; the value is broadcast; of repeated indices the last one wins.
+
+    Raises
+    ------
+    IndexingError : as for reading.
+    ShapeError : a value that does not broadcast to the selected elements.
+    DTypeError : a value whose dtype the tensor cannot hold (a fraction into integers).
+    """
     check_writable(x, "setitem")
-    basic, advanced = parse(x, key, "setitem")
-    target = _view(x, basic)
-    v = as_tensor(value, "setitem", "value")
-    if not isinstance(value, Tensor | np.ndarray):
-        v = cast(v, dt.promote(v.dtype, target.dtype)) if v.dtype.kind in "biu" else v
-    check_writable(target, "setitem", None if not isinstance(value, Tensor) else v)
-    v = cast(v, target.dtype)
-    if not advanced:
+    v = _value(x, value)
+    if is_mask(key) and not v.ndim and tuple(key.shape) == tuple(x.shape[: key.ndim]):
+        mask = as_tensor(key, "setitem", "key")
+        mask = _reshape(mask, (*key.shape, *(1,) * (x.ndim - key.ndim)))
+        write(x, where(mask, v, snapshot(x)), "setitem")
+        return
+    p = parse(x, key, "setitem")
+    if not p.idx:
+        target = slice_(x, items=p.basic)
+        check_writable(target, "setitem")
         write(target, _fit(v, tuple(target.shape)), "setitem")
         return
-    axes = tuple(a for a, _ in advanced)
-    idx = [t for _, t in advanced]
-    shape = index.infer_rule(target, *idx, axes=axes).shape
-    v = _fit(v, shape)
-    from ..op.inplace import snapshot
+    target = x if p.trivial else slice_(x, items=p.basic)
+    shape = index.infer_rule(target, *p.idx, axes=p.axes).shape
+    at, rank, to = place(p.axes), _rank(p), _place_of(p)
+    if to != at:
+        rest = [*shape[:at], *shape[at + rank :]]
+        shape = (*rest[:to], *shape[at : at + rank], *rest[to:])
+    v = move_block(_fit(v, shape), to, rank, at)
+    if _plain(target, v, *p.idx):
+        from kernels_cpu.gather import put_at
 
-    write(target, index_put(snapshot(target), v, *idx, axes=axes, accumulate=False), "setitem")
+        idx = [t._data for t in p.idx]
+        guarded("setitem", put_at, target._data, idx, p.axes, v._data)
+        bump(target, "setitem")
+        return
+    new = index_put(snapshot(target), v, *p.idx, axes=p.axes, accumulate=False)
+    write(target, new, "setitem")
+
+
+def _plain(*tensors: Tensor) -> bool:
+    """Arrays without history and nobody listening: the write needs no out-of-place copy."""
+    return state.fast >= 0 and all(
+        t._node is None and type(t._data) is np.ndarray for t in tensors
+    )
+
+
+def _value(x: Tensor, value: Any) -> Tensor:
+    """The value to write, in x's dtype; what would lose information is an error."""
+    v = as_tensor(value, "setitem", "value")
+    order = "buifc"
+    number = isinstance(value, bool | int | float | complex)
+    narrow = order.index(v.dtype.kind) > max(order.index(x.dtype.kind), 2)
+    if narrow and number and not isinstance(value, complex):
+        narrow = not float(value).is_integer()
+    if narrow or (x.dtype.kind == "b" and v.dtype.kind in "iu" and not number):
+        raise DTypeError(
+            message(
+                "setitem",
+                "argument 'value'",
+                f"{value} ({v.dtype.name})" if number else f"of dtype {v.dtype.name}",
+                f"a dtype that fits the tensor's {x.dtype.name}",
+                "Convert the tensor or the value with .to() first.",
+            )
+        )
+    return cast(v, x.dtype)
 
 
 def _fit(v: Tensor, shape: tuple) -> Tensor:
@@ -414,8 +381,17 @@ def _fit(v: Tensor, shape: tuple) -> Tensor:
     have = tuple(v.shape)
     while len(have) > len(shape) and have[0] == 1:
         have = have[1:]
-    if have != tuple(v.shape):
-        v = _reshape(v, have)
+    pairs = zip(reversed(have), reversed(shape), strict=False)
+    if len(have) > len(shape) or any(n not in (1, m) for n, m in pairs):
+        raise ShapeError(
+            message(
+                "setitem",
+                "argument 'value' of shape",
+                tuple(v.shape),
+                f"one that broadcasts to the selected elements {shape}",
+            )
+        )
+    v = _reshape(v, have)
     return v if have == shape else expand(v, shape=shape)
 
 

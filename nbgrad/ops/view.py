@@ -250,6 +250,22 @@ def _(dims, x):
     return alias(x), dims[0]
 
 
+@view(
+    "detach",
+    differentiable=False,
+    tests=calls((((2, 3),), {}), (((),), {})),
+    reference=lambda x: x,
+)
+def detach(layout: Layout) -> Layout:
+    """The same elements as a constant, in reverse, forward and Taylor mode."""
+    return layout
+
+
+@detach.batch
+def _(dims, x):
+    return detach(x), dims[0]
+
+
 # -- strided operators over a base with a known memory layout ---------------------------------------
 
 

@@ -262,6 +262,17 @@ class Tape:
 
         return text(self)
 
+    def show(self, path: Any = None) -> Any:
+        """The program as text, or a picture written to ``path`` (``.svg``, ``.dot``, ``.pdf``, ``.png``)."""
+        from .show import show
+
+        return show(self, path)
+
+    def _repr_svg_(self) -> str:
+        from .show import picture
+
+        return picture(self).svg()
+
     def __repr__(self) -> str:
         return f"<Tape: {len(self.inputs)} inputs, {len(self)} instructions, {len(self.outputs)} outputs>"
 

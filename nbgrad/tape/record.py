@@ -88,7 +88,6 @@ def trace_flat(fn: Callable, specs: Sequence[Spec], name: str = "trace") -> Tape
             tape.inputs.append(var)
             args.append(Tensor(TapeValue(level, var, tape.specs[var])))
         outs = list(fn(*args))
-        level.returned = outs
         for t in outs:
             t = as_tensor(t, name)
             t.refresh_()
@@ -140,20 +139,24 @@ def captured_numbers(fn: Callable) -> list[tuple]:
 
 
 class Recorder:
-    """Records concrete operations of one thread into a tape."""
+    """Records concrete operations of one thread into a tape.
+
+    Values are known by their memory and version, not by the Tensor object: the backward pass makes new
+    tensors over saved memory.
+    """
 
     def __init__(self, tape: Tape, inputs: Sequence[Tensor]):
         self.tape = tape
-        self.vars: dict[int, tuple[Tensor, int, int]] = {}
+        self.vars: dict[int, tuple[Any, int, int]] = {}
         self.last: int | None = None
         for t in inputs:
             var = tape.new_var(Spec(tuple(t.shape), t.dtype))
             tape.inputs.append(var)
-            self.vars[id(t)] = (t, var, t._ver[0])
+            self.vars[id(t._data)] = (t._data, var, t._ver[0])
 
     def var(self, t: Tensor) -> int:
         """The variable that holds a tensor's present value."""
-        known = self.vars.get(id(t))
+        known = self.vars.get(id(t._data))
         if known is not None and known[2] == t._ver[0]:
             return known[1]
         if known is not None and t._meta is not None and t._meta.base is not None:
@@ -164,7 +167,7 @@ class Recorder:
                 "alias); use nbgrad's in-place operations on the tensor itself."
             )
         base = t._meta.base if t._meta is not None else None
-        if base is not None and id(base) in self.vars:
+        if base is not None and id(base._data) in self.vars:
             return self._view_of_base(t)
         var = self.tape.new_var(Spec(tuple(t.shape), t.dtype))
         self.tape.captured[var] = t
@@ -173,7 +176,7 @@ class Recorder:
 
     def bind(self, t: Tensor, var: int) -> int:
         """Say that a tensor now holds a variable."""
-        self.vars[id(t)] = (t, var, t._ver[0])
+        self.vars[id(t._data)] = (t._data, var, t._ver[0])
         return var
 
     def _view_of_base(self, t: Tensor) -> int:
@@ -199,7 +202,7 @@ class Recorder:
         """``result`` was written into ``t`` (a view of ``base``, if given)."""
         var = self.var(result)
         if base is not None:
-            known = self.vars.get(id(base))
+            known = self.vars.get(id(base._data))
             params = {"layout": t._meta.layout, "base_layout": layout_of(base)}  # type: ignore[union-attr]
             old = known[1] if known is not None else self._capture_before(base)
             spec = Spec(tuple(base.shape), base.dtype)
@@ -216,7 +219,7 @@ class Recorder:
 
     def host_read(self, t: Tensor, data: np.ndarray, what: str) -> None:
         """The program read a value in Python: replay must see the same one."""
-        known = self.vars.get(id(t))
+        known = self.vars.get(id(t._data))
         if known is not None and known[2] == t._ver[0] and known[1] not in self.tape.captured:
             self.tape.guards.append(
                 Guard(known[1], np.array(data), what, len(self.tape.instructions))

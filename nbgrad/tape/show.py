@@ -8,6 +8,7 @@ import numpy as np
 
 from ..layout import Layout
 from ..op.dispatch import CONSTANT
+from ..utils.picture import Box, Digraph
 
 if TYPE_CHECKING:
     from .program import Tape
@@ -72,3 +73,29 @@ def text(tape: Tape) -> str:
 
 def _guard_text(g: Any) -> str:
     return f"  guard %{g.var} == {g.value.tolist()!r}  ({g.what})"
+
+
+def picture(tape: Tape) -> Digraph:
+    """The tape as a graph: inputs, constants, operations, outputs."""
+    boxes: list[Box] = []
+    source: dict[int, int] = {}
+    for v in tape.inputs:
+        source[v] = len(boxes)
+        boxes.append(Box(f"input %{v}\n{type_text(tape.specs[v])}", "input"))
+    for v, t in tape.captured.items():
+        source[v] = len(boxes)
+        boxes.append(Box(f"{constant_text(t)} %{v}\n{type_text(tape.specs[v])}", "constant"))
+    edges = []
+    for ins in tape.instructions:
+        at = len(boxes)
+        final = any(v in tape.outputs for v in ins.outputs)
+        types = " ".join(type_text(tape.specs[v]) for v in ins.outputs)
+        boxes.append(Box(f"{ins.op}\n%{ins.outputs[0]} {types}", "output" if final else "op"))
+        edges += [(source[v], at) for v in dict.fromkeys(ins.inputs)]
+        source.update({v: at for v in ins.outputs})
+    return Digraph(boxes, edges, "tape")
+
+
+def show(tape: Tape, path: Any = None) -> Any:
+    """Text when no path is given; else a picture file (``.svg`` needs nothing, ``.pdf``/``.png`` graphviz)."""
+    return text(tape) if path is None else picture(tape).write(path)

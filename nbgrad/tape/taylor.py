@@ -198,7 +198,6 @@ def flat_jet(
                 Tensor(Series(level, x, lambda k, g=given: g[k - 1] if k <= len(g) else None))
             )
         outs = list(fn(*args))
-        level.returned = list(outs)
         firsts, rows = [], []
         for o in outs:
             o.refresh_()

@@ -15,6 +15,7 @@ from nbgrad.errors import NbgradError
 from nbgrad.memory import CachingPool, MockAllocator, current_scopes, scope
 from nbgrad.memory.blocks import size_class
 from nbgrad.memory.host import empty
+from nbgrad.memory.scope import _watchers, register, watch
 
 
 class Fake:
@@ -23,9 +24,7 @@ class Fake:
     def __init__(self, *saved: Fake) -> None:
         self.data: np.ndarray | None = empty((10_000,))
         self.saved = saved
-        scopes = current_scopes()
-        if scopes:
-            scopes[-1].register(self)
+        register(self)
 
     def _invalidate(self) -> None:
         self.data = None
@@ -204,6 +203,17 @@ def test_what_is_kept_goes_to_the_nearest_scope_that_is_open() -> None:
         second.__exit__(None, None, None)
         assert mine.alive
     assert not mine.alive
+
+
+def test_watchers_are_told_the_depth() -> None:
+    depths: list[int] = []
+    watch(depths.append)
+    try:
+        with scope(), scope():
+            pass
+    finally:
+        _watchers.remove(depths.append)
+    assert depths == [1, 2, 1, 0]
 
 
 def test_misuse() -> None:

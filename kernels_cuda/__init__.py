@@ -1,0 +1,1 @@
+"""CUDA kernels by category (see kernels_cpu for the same names)."""

@@ -1,0 +1,5 @@
+"""Neural-network functions."""
+
+from . import functional
+
+__all__ = ["functional"]
