@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from . import build
+from . import build, threads
 from .pointers import code
+
+GATHERS = ("sin", "cos", "tan")  # vecmath functions that read tables
 
 
 def loop_source(
@@ -22,8 +24,13 @@ def loop_source(
     body: Sequence[str],
     results: Sequence[str],
     names: Sequence[str],
+    staged: bool = False,
 ) -> str:
-    """Source of the loop ``k``; ``body`` computes from the ``names`` of the inputs, ``results`` name the outputs."""
+    """Source of the loop ``k``; ``body`` computes from the ``names`` of the inputs, ``results`` name the outputs.
+
+    ``staged`` bodies always write to a stack tile, which provably aliases nothing: bodies that look up tables
+    (gathers) are vectorised only then.
+    """
     kinds = [code(d) for d in (*ins, *outs)]
     sizes = [d.itemsize for d in (*ins, *outs)]
     nin, n = len(ins), len(kinds)
@@ -38,16 +45,14 @@ def loop_source(
     # an output that is also an input goes through its tile, so that the body's pointers never alias
     for j in range(nin, n):
         alias = " or ".join(f"a{i} == a{j}" for i in range(nin))
-        if alias:
+        if alias and not staged:
             lines += [f"    if {alias}:", f"        c{j} = False"]
     lines += ["    j = 0", "    while j < n:", "        m = n - j", "        if m > TILE:"]
     lines += ["            m = TILE"]
     for i in range(n):
-        lines += [
-            f"        p{i} = b{i}",
-            f"        if c{i}:",
-            f"            p{i} = ptr_{kinds[i]}(a{i})",
-        ]
+        lines.append(f"        p{i} = b{i}")
+        if i < nin or not staged:
+            lines += [f"        if c{i}:", f"            p{i} = ptr_{kinds[i]}(a{i})"]
         if i < nin:
             lines += [
                 f"        elif s{i} == 0:",
@@ -64,8 +69,15 @@ def loop_source(
     lines += ["            " + text for text in body]
     lines += [f"            p{nin + j}[i] = {r}" for j, r in enumerate(results)]
     for j in range(nin, n):
+        if staged:
+            lines += [
+                f"        if c{j}:",
+                f"            q{j} = ptr_{kinds[j]}(a{j})",
+                "            for i in range(m):",
+                f"                q{j}[i] = b{j}[i]",
+            ]
         lines += [
-            f"        if not c{j}:",
+            f"        {'else' if staged else f'if not c{j}'}:",
             "            for i in range(m):",
             f"                store_{kinds[j]}(a{j} + i * s{j}, b{j}[i])",
         ]
@@ -90,6 +102,10 @@ def build_ufunc(
     ``namespace`` maps the names the body uses to njit functions or typed constants; ``salt`` must change
     whenever the meaning of one of those names does.
     """
-    source = loop_source(ins, outs, body, results, names)
+    staged = any(f"{f}_float" in line for f in GATHERS for line in body)
+    source = loop_source(ins, outs, body, results, names, staged)
     address = build.compile_loop(source, "k", namespace, salt)
-    return build.make_ufunc(name, address, [*ins, *outs], len(ins))
+    made = build.make_ufunc(name, address, [*ins, *outs], len(ins))
+    if any("_float" in line or "math." in line for line in body):
+        threads.heavy.add(made)
+    return made

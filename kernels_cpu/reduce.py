@@ -1,7 +1,7 @@
 """Reductions as generalised ufuncs ``(n)->()``: element map, combine, identity and two loop orders.
 
-* The reduced axis is dense (or the kept one is not denser): eight independent accumulators per block
-  of 128 elements (SIMD), blocks combined by a binary counter, so that a sum of n terms has an error of
+* The reduced axis is dense (or the kept one is not denser): 64 independent accumulators (SIMD) per
+  block of 1024 elements, blocks combined by a binary counter, so that a sum of n terms has an error of
   O(log n) like pairwise summation.
 * The reduced axis is strided and the kept one dense (a column sum): whole rows are accumulated into a
   tile of columns, 64 rows at a time, and these again 64 at a time.
@@ -20,8 +20,8 @@ import numpy as np
 from . import build, scalar, threads
 from .pointers import code
 
-BLOCK = 128
-LANES = 8
+LANES = 64
+SEGMENTS = 16
 ROWS = 64
 CHUNK = 1 << 15  # elements of a piece when one long reduction is cut up
 
@@ -90,21 +90,40 @@ def k(args, dims, steps, data):
             o += m * so
     else:
         levels = tile_{acc}()
+        acc = tile_{acc}()
         for q in range(outer):
             count = 0
             r = 0
-            s = {init}
-            while r + {block} <= n:
-                b = a + r * sn
-{lane_init}
+            while n - r >= {lanes}:
+                e = min((n - r) // {lanes}, {segments}) * {lanes} + r
+                for i in range({lanes}):
+                    acc[i] = {init}
                 if sn == {size}:
-                    p = ptr_{kin}(b)
-                    for i in range(0, {block}, {lanes}):
-{lane_body_dense}
-                else:
-                    for i in range(0, {block}, {lanes}):
-{lane_body}
-{lane_join}
+                    while r + {quads} <= e:
+                        p0 = ptr_{kin}(a + r * {size})
+                        p1 = ptr_{kin}(a + (r + {lanes}) * {size})
+                        p2 = ptr_{kin}(a + (r + 2 * {lanes}) * {size})
+                        p3 = ptr_{kin}(a + (r + 3 * {lanes}) * {size})
+                        for i in range({lanes}):
+                            s = acc[i]
+{quad}
+                            acc[i] = s
+                        r += {quads}
+                while r < e:
+                    b = a + r * sn
+                    for i in range({lanes}):
+                        s = acc[i]
+{lane}
+                        acc[i] = {combine}
+                    r += {lanes}
+                half = {lanes} // 2
+                while half:
+                    for i in range(half):
+                        s = acc[i]
+                        x = acc[i + half]
+                        acc[i] = {combine}
+                    half >>= 1
+                s = acc[0]
                 top = 0
                 c = count
                 while c & 1:
@@ -115,7 +134,6 @@ def k(args, dims, steps, data):
                     top += 1
                 levels[top] = s
                 count += 1
-                r += {block}
             s = {init}
             while r < n:
 {tail}
@@ -210,23 +228,10 @@ def _source(name: str, dtype: np.dtype, out: np.dtype) -> str:
         combine = "s | x" if name == "max" else "s & x"
     kin = code(dtype)
     identity = _identity(init, acc)
-    lanes = range(LANES)
 
     def element(load: str) -> list[str]:
         return _element(name, dtype, acc, load)
 
-    def lane(load: str) -> str:
-        text: list[str] = []
-        for q in lanes:
-            text += [*element(load.format(q=q)), f"s = v{q}", f"v{q} = {combine}"]
-        return _indent(text, 6)
-
-    join: list[str] = []
-    step = 1
-    while step < LANES:
-        for q in range(0, LANES, 2 * step):
-            join += [f"s = v{q}", f"x = v{q + step}", f"v{q} = {combine}"]
-        step *= 2
     quad = [t for q in range(4) for t in (*element(f"p{q}[i]"), f"s = {combine}")]
     return _TEMPLATE.format(
         acc=code(acc),
@@ -239,15 +244,13 @@ def _source(name: str, dtype: np.dtype, out: np.dtype) -> str:
         init=identity,
         combine=combine,
         out_type=_typed(out),
-        block=BLOCK,
         lanes=LANES,
+        quads=4 * LANES,
+        segments=SEGMENTS,
         quad=_indent(quad, 7),
         row=_indent(element(f"load_{kin}(row + i * sa)"), 6),
         tail=_indent(element(f"load_{kin}(a + r * sn)"), 4),
-        lane_init=_indent([f"v{q} = {identity}" for q in lanes], 4),
-        lane_body_dense=lane("p[i + {q}]"),
-        lane_body=lane(f"load_{kin}(b + (i + {{q}}) * sn)"),
-        lane_join=_indent([*join, "s = v0"], 4),
+        lane=_indent(element(f"load_{kin}(b + i * sn)"), 6),
     )
 
 

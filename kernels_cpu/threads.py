@@ -9,7 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-GRAIN = 1 << 16  # elements a thread should get at least
+# Elements a thread should get at least. Starting a thread's share costs ~50 us: as long as a memory-bound
+# loop takes for a quarter million elements, or one with transcendental functions for some ten thousand.
+GRAIN = 1 << 20
+HEAVY_GRAIN = 1 << 15
+
+heavy: set[np.ufunc] = set()  # kernels that compute enough per element to be worth splitting early
 
 _lock = threading.Lock()
 _pool: ThreadPoolExecutor | None = None
@@ -53,7 +58,7 @@ if hasattr(os, "register_at_fork"):
 def run(kernel: np.ufunc, arrays: tuple, outs: tuple) -> None:
     """``kernel(*arrays, out=outs)``, split over the first axis of the outputs when it is worth it."""
     out = outs[0]
-    parts = min(_count, out.size // GRAIN)
+    parts = min(_count, out.size // (HEAVY_GRAIN if kernel in heavy else GRAIN))
     if parts < 2:
         kernel(*arrays, out=outs)
         return

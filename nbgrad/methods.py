@@ -21,9 +21,9 @@ from .op.inplace import bump, check_writable, refresh
 from .op.public import METHODS
 from .op.view import array_layout, layout_of
 from .ops.creation import require_grad, zeros_plain
-from .ops.view import alias
+from .ops import view as view_ops
 from .state import state
-from .tensor import Meta, Tensor, Value, level_of
+from .tensor import EPOCH, Meta, Tensor, Value, level_of
 
 
 def method(fn: Any) -> Any:
@@ -66,7 +66,12 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
             raise AutogradError(
                 "requires_grad_: an inference tensor cannot require grad outside inference_mode; clone() it."
             )
-        return require_grad(self)
+        refresh(self)
+        kept = None if self._node is not None else self.grad
+        require_grad(self)
+        if kept is not None:
+            self.grad = kept
+        return self
     if self._node is not None and not isinstance(self._node, AccumulateGrad):
         raise AutogradError(
             "requires_grad_: requires_grad=False can be set only on a leaf; use detach() to get a tensor that "
@@ -78,6 +83,14 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
         if saved is not None:
             _meta(self).grad = saved
     return self
+
+
+@method
+def zero_grad(self: Tensor, set_to_none: bool = True) -> None:
+    """Forget the accumulated gradient: ``.grad`` becomes None, or zeros with ``set_to_none=False``."""
+    old = self.grad
+    if old is not None:
+        self.grad = None if set_to_none else Tensor(np.zeros(old.shape, old.dtype))
 
 
 def _meta(t: Tensor) -> Meta:
@@ -110,6 +123,10 @@ def grad(self: Tensor, value: Tensor | None) -> None:
                     tuple(value.shape),
                     tuple(self.shape).__repr__(),
                 )
+            )
+        if value.dtype != self.dtype:
+            raise DTypeError(
+                message("grad", "the assigned gradient's dtype", value.dtype.name, self.dtype.name)
             )
     if isinstance(self._node, AccumulateGrad):
         self._node.grad = value
@@ -147,7 +164,7 @@ def output_nr(self: Tensor) -> int:
 @property
 def _version(self: Tensor) -> int:
     """How often the storage has been written in place."""
-    return self._ver[0]
+    return self._ver[0] % EPOCH
 
 
 @method
@@ -188,13 +205,16 @@ def retain_grad(self: Tensor) -> None:
 
 @method
 def detach(self: Tensor) -> Tensor:
-    """The same memory without history."""
+    """The same memory without history: a constant in reverse, forward and Taylor mode."""
     refresh(self)
     if state.recorders or isinstance(self._data, Value):
-        out = alias(self)
-        out._node, out._nr, out._meta = None, 0, None
+        out = view_ops.detach(self)
+        _meta(out).detached = True
         return out
-    return Tensor(self._data, None, 0, self._ver)
+    out = Tensor(self._data, None, 0, self._ver)
+    if self._meta is not None and self._meta.inference:
+        _meta(out).inference = True
+    return out
 
 
 @method
@@ -203,6 +223,8 @@ def detach_(self: Tensor) -> Tensor:
     if self._meta is not None and self._meta.base is not None:
         raise AutogradError("detach_: a view cannot be detached in place; use detach().")
     self._node, self._nr = None, 0
+    if self._meta is not None:
+        self._meta.retain = False
     return self
 
 

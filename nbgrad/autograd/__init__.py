@@ -12,6 +12,9 @@ from typing import Any
 _EXPORTS = {
     "grad": "api",
     "backward": "api",
+    "gradcheck": "check",
+    "gradgradcheck": "check",
+    "GradcheckError": "diagnose",
     "detect_anomaly": "anomaly",
     "set_detect_anomaly": "anomaly",
     "is_anomaly_enabled": "anomaly",

@@ -9,7 +9,7 @@ from ..errors import AutogradError, DTypeError, ShapeError, message
 from ..op import as_tensor
 from ..tensor import Tensor
 from .engine import run_backward
-from .graph import AccumulateGrad, Node
+from .graph import Node
 
 
 def _list(x: Any, op: str, arg: str) -> list[Any]:
@@ -97,7 +97,7 @@ def backward(
     grad_tensors : cotangents, needed for outputs that are not real scalars.
     retain_graph : keep the saved values for another pass (default: as ``create_graph``).
     create_graph : record the backward itself, so that the gradients can be differentiated.
-    inputs : accumulate only into these tensors.
+    inputs : accumulate only into these tensors (non-leaves among them retain their gradient).
 
     Raises
     ------
@@ -113,14 +113,10 @@ def backward(
                 "backward: argument 'inputs' is empty; pass tensors, or None for all leaves."
             )
         edges = [edge(t, "backward") for t in wanted]
+        for t in wanted:
+            t.retain_grad()
     retain = create_graph if retain_graph is None else retain_graph
-    got = run_backward(roots, retain=retain, create_graph=create_graph, inputs=edges)
-    if edges is not None:
-        for t, g in zip(_list(inputs, "backward", "inputs"), got, strict=True):
-            if g is not None and not isinstance(t._node, AccumulateGrad):
-                from .engine import retain_into
-
-                retain_into(t, g)
+    run_backward(roots, retain=retain, create_graph=create_graph, inputs=edges)
 
 
 def edge(t: Any, op: str) -> tuple[Node, int]:
@@ -174,15 +170,11 @@ def grad(
         edges = [edge(t, "grad") for t in ins]
         roots = _roots(outs, cots, "grad")
         got = run_backward(roots, inputs=edges, accumulate=False, **options)
-    return finish(
-        ins, got, bool(allow_unused) or materialize_grads, materialize_grads, create_graph
-    )
+    return finish(ins, got, bool(allow_unused) or materialize_grads, materialize_grads)
 
 
-def finish(
-    ins: Sequence[Tensor], got: Sequence[Any], allow: bool, fill: bool, create_graph: bool
-) -> tuple:
-    """Unused inputs: an error, None or zeros; results without graph unless asked for."""
+def finish(ins: Sequence[Tensor], got: Sequence[Any], allow: bool, fill: bool) -> tuple:
+    """Unused inputs: an error, None or zeros."""
     out = []
     for i, (t, g) in enumerate(zip(ins, got, strict=True)):
         if g is None and not allow:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import ShapeError, message
+from ..errors import ArgumentError, ShapeError, message
 from ..op.interpreter import new_level, own
 from ..ops.view import expand, permute
 from ..tensor import Level, Tensor, Value
@@ -21,6 +21,10 @@ class Batched(Value):
         shape = tuple(tensor._data.shape)
         self.shape = shape if dim is None else shape[:dim] + shape[dim + 1 :]
         self.dtype = tensor._data.dtype
+
+    def parts(self) -> tuple[Tensor, ...]:
+        """The lower tensors under this value."""
+        return (self.tensor,)
 
 
 class BatchInterpreter:
@@ -54,15 +58,28 @@ def wrap(level: Level, t: Tensor, dim: int) -> Tensor:
     return Tensor(Batched(level, t, dim % max(t.ndim, 1)))
 
 
-def unwrap(level: Level, t: Tensor, size: int, dim: int = 0) -> Tensor:
-    """The lower tensor with the batch at ``dim``; results that do not depend on it are expanded."""
+def unwrap(level: Level, t: Tensor, size: int, dim: int | None = 0) -> Tensor:
+    """The lower tensor with the batch at ``dim``; results that do not depend on it are expanded.
+
+    With ``dim`` None the result must not depend on the batch, and is returned as it is.
+    """
     if not own(level, t):
         inner, at = t, None
     else:
         inner, at = t._data.tensor, t._data.dim
+    if dim is None:
+        if at is not None:
+            raise ArgumentError(
+                message("vmap", "argument 'out_dims' None for an output", "batched", "an integer")
+            )
+        return inner
     if at is None:
         inner, at = expand(inner, shape=(size, *inner._data.shape)), 0
     rank = inner.ndim
+    if not -rank <= dim < rank:
+        raise ShapeError(
+            message("vmap", "argument 'out_dims'", dim, f"a dimension of a {rank}-d output")
+        )
     dim = dim % rank
     if dim != at:
         order = [i for i in range(rank) if i != at]

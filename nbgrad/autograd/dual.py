@@ -18,6 +18,10 @@ class Dual(Value):
         self.level, self.primal, self.tangent = level, primal, tangent
         self.shape, self.dtype = primal._data.shape, primal._data.dtype
 
+    def parts(self) -> tuple[Tensor, ...]:
+        """The lower tensors under this value."""
+        return (self.primal,) if self.tangent is None else (self.primal, self.tangent)
+
 
 class DualInterpreter:
     """Runs an operator on primals and its jvp rule on tangents."""
@@ -35,15 +39,18 @@ class DualInterpreter:
             t if t is not None and i not in op.nondiff and p.dtype.kind in "fc" else None
             for i, (t, p) in enumerate(zip(tangents, primals, strict=True))
         ]
-        if not op.differentiable or all(t is None for t in live):
-            return out
-        dots = op.run_jvp(live, out, primals, params)
+        dots: Any = None
+        if op.differentiable and any(t is not None for t in live):
+            dots = op.run_jvp(live, out, primals, params)
+        # a gradient inside needs results at this level, even where the tangent is zero
+        keep = any(t._node is not None and own(level, t) for t in args)
         if isinstance(out, tuple):
-            dots = dots if isinstance(dots, tuple) else (dots,) * 0 or (None,) * len(out)
+            dots = dots if isinstance(dots, tuple) else (None,) * len(out)
             return tuple(
-                o if d is None else Dual(level, o, d) for o, d in zip(out, dots, strict=True)
+                Dual(level, o, d) if keep or d is not None else o
+                for o, d in zip(out, dots, strict=True)
             )
-        return out if dots is None else Dual(level, out, dots)
+        return Dual(level, out, dots) if keep or dots is not None else out
 
 
 DUAL = DualInterpreter()

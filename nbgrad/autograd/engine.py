@@ -15,10 +15,12 @@ from typing import Any
 import numpy as np
 
 from ..errors import AutogradError
+from ..memory.host import BlockOwner
 from ..state import ON, state
-from ..tensor import Meta, Tensor
+from ..tensor import Meta, Tensor, Value, level_of
 from . import anomaly
 from .graph import AccumulateGrad, Node
+from .rawloop import run_raw
 
 ndarray = np.ndarray
 Edge = tuple[Node, int]
@@ -49,10 +51,20 @@ def run_backward(
     try:
         for node, nr, g in roots:
             sweep.add(node, nr, g._data if raw else g)
-        sweep.run()
+        with np.errstate(all="ignore"):
+            sweep.run()
     finally:
         state.set_off(previous)
-    return sweep.results(inputs)
+    found = sweep.results(inputs)
+    return found if create_graph else [_cut(g, level) for g in found]
+
+
+def _cut(g: Tensor | None, level: int) -> Tensor | None:
+    """A result without the history it got from a cotangent of the swept level (or above)."""
+    if g is None or g._node is None:
+        return g
+    own = level_of(g._data)
+    return Tensor(g._data, None, 0, g._ver) if level <= (0 if own is None else own.index) else g
 
 
 def reachable(inputs: Sequence[Edge], roots: Sequence[Node]) -> set[Node]:
@@ -84,6 +96,8 @@ def reachable(inputs: Sequence[Edge], roots: Sequence[Node]) -> set[Node]:
 class _Sweep:
     """State of one backward pass."""
 
+    probe: list[int] | None = None
+
     def __init__(self, raw: bool, retain: bool, inputs: Sequence[Edge] | None, accumulate: bool):
         self.raw, self.retain, self.accumulate = raw, retain, accumulate
         self.grads: dict[Node, Any] = {}
@@ -94,7 +108,7 @@ class _Sweep:
         self.inputs = inputs
         if inputs is not None:
             self.wanted = {}
-            for node, nr in inputs:
+            for node, nr in dict.fromkeys(inputs):
                 self.wanted.setdefault(node, []).append(nr)
 
     def add(self, node: Node, nr: int, g: Any) -> None:
@@ -126,30 +140,33 @@ class _Sweep:
         needed = None
         if self.inputs is not None:
             needed = reachable(self.inputs, [n for _, n in self.heap])
+        if self.raw:
+            run_raw(self, needed)
+            return
         heap, grads, pop, add = self.heap, self.grads, heapq.heappop, self.add
-        raw, retain, wanted = self.raw, self.retain, self.wanted
+        retain, wanted = self.retain, self.wanted
         while heap:
             node = pop(heap)[1]
             g = grads.pop(node)
             if needed is not None and node not in needed:
                 continue
             if node.meta is not None:
-                g = self._before(node, g)
+                g = self.before(node, g)
             if wanted is not None and node in wanted:
-                self._capture(node, g)
-                if not self._continues(node, needed):
+                self.capture(node, g)
+                if not self.continues(node, needed):
                     continue
+            if node.meta is not None and node.meta.pre:
+                g = self.pre_hooks(node, g)
             if type(node) is AccumulateGrad:
                 if wanted is None:
-                    self._accumulate(node, g)
+                    self.accumulate_leaf(node, g)
                 continue
             if type(g) is list:
                 g = tuple(g)
-            out = node.vjp_raw(g) if raw else node.vjp(g)
-            if state.anomaly is not None:
-                anomaly.check_backward(node, g, out)
-            if node.meta is not None and node.meta.post:
-                out = self._after(node, g, out)
+            out = node.vjp(g) if state.anomaly is None else anomaly.watched_vjp(node, g)
+            if node.meta is not None:
+                out = self.after(node, g, out)
             if not retain:
                 node.release()
             nrs = node.nrs
@@ -160,17 +177,18 @@ class _Sweep:
                         add(child, 0 if nrs is None else nrs[i], gi)
             del out, g
 
-    def _continues(self, node: Node, needed: set[Node] | None) -> bool:
+    def continues(self, node: Node, needed: set[Node] | None) -> bool:
         """Whether another wanted input lies below this one."""
         return any(c is not None and c in (needed or ()) for c in node.edges)
 
     def _tensor(self, g: Any) -> Tensor:
         return g if isinstance(g, Tensor) else Tensor(np.asarray(g))
 
-    def _before(self, node: Node, g: Any) -> Any:
-        """Tensor hooks in registration order, then retained gradients, then node pre-hooks."""
+    def before(self, node: Node, g: Any) -> Any:
+        """Tensor hooks in registration order, then retained gradients."""
         meta = node.meta
-        assert meta is not None
+        if meta is None:
+            return g
         slots = g if type(g) is list else [g]
         for nr, hook in list(meta.hooks.values()):
             if slots[nr] is not None:
@@ -180,68 +198,136 @@ class _Sweep:
                     slots[nr] = self._value(_checked_hook(node, given, new))
         for nr, ref in list(meta.retain.items()):
             tensor = ref()
-            if tensor is not None and slots[nr] is not None:
+            # after an in-place operation the tensor has moved on to another node
+            if tensor is not None and tensor._node is node and slots[nr] is not None:
                 retain_into(tensor, self._tensor(slots[nr]))
-        for hook in list(meta.pre.values()):
-            new = hook(tuple(None if s is None else self._tensor(s) for s in slots))
-            if new is not None:
-                new = new if isinstance(new, tuple) else (new,)
-                slots = [None if t is None else self._value(t) for t in new]
         return slots if type(g) is list else slots[0]
 
-    def _after(self, node: Node, g: Any, out: tuple) -> tuple:
+    def pre_hooks(self, node: Node, g: Any) -> Any:
+        """Node pre-hooks: they see (and may replace) all gradients of the node's outputs."""
+        slots = g if type(g) is list else [g]
         assert node.meta is not None
+        for hook in list(node.meta.pre.values()):
+            given = tuple(None if s is None else self._tensor(s) for s in slots)
+            new = hook(given)
+            if new is not None:
+                slots = [self._value(t) for t in _hook_results(node, given, new, "pre-hook")]
+        return slots if type(g) is list else slots[0]
+
+    def after(self, node: Node, g: Any, out: tuple) -> tuple:
+        """Node post-hooks."""
+        assert node.meta is not None
+        if not node.meta.post:
+            return out
         given = g if type(g) is tuple else (g,)
         given = tuple(None if s is None else self._tensor(s) for s in given)
         for hook in list(node.meta.post.values()):
-            new = hook(tuple(None if s is None else self._tensor(s) for s in out), given)
+            before = tuple(None if s is None else self._tensor(s) for s in out)
+            new = hook(before, given)
             if new is not None:
-                new = new if isinstance(new, tuple) else (new,)
-                out = tuple(None if t is None else self._value(t) for t in new)
+                out = tuple(self._value(t) for t in _hook_results(node, before, new, "hook"))
         return out
 
-    def _value(self, t: Tensor) -> Any:
-        return t._data if self.raw else t
+    def _value(self, t: Tensor | None) -> Any:
+        return None if t is None else t._data if self.raw else t
 
-    def _capture(self, node: Node, g: Any) -> None:
+    def capture(self, node: Node, g: Any) -> None:
         assert self.wanted is not None
         for nr in self.wanted[node]:
             value = g[nr] if type(g) is list else g
             self.captured[node, nr] = value
             if self.accumulate and value is not None and type(node) is AccumulateGrad:
-                self._accumulate(node, value)
+                self.accumulate_leaf(node, value)
 
-    def _accumulate(self, node: AccumulateGrad, g: Any) -> None:
-        if isinstance(g, Tensor):
-            new = g
-            if not (state.off > node.where) and (g._node is not None or g._meta is not None):
-                new = Tensor(g._data)
-            node.grad = new if node.grad is None else node.grad + new
-        else:
-            g = np.asarray(g)
-            if node.grad is None:
-                # 3 references: the caller's local, ours, getrefcount's: nobody else sees this array
-                fresh = g.base is None and sys.getrefcount(g) <= 4
-                node.grad = Tensor(g if fresh else g.copy())
+    def accumulate_leaf(self, node: AccumulateGrad, g: Any) -> None:
+        """Add a gradient to a leaf's ``.grad`` (one thread at a time), then run the leaf's hooks."""
+        with node.lock:
+            if isinstance(g, Tensor):
+                self._accumulate_tensor(node, g)
             else:
-                total = node.grad
-                if type(total._data) is ndarray and total._node is None:
-                    np.add(total._data, g, out=total._data)
-                    total._ver[0] += 1
-                else:
-                    node.grad = total + Tensor(g)
+                self._accumulate_raw(node, g)
         if node.post_acc:
             tensor = node.variable
             if tensor is not None:
                 for hook in list(node.post_acc.values()):
                     hook(tensor)
+        if node.meta is not None and node.meta.post:
+            for hook in list(node.meta.post.values()):
+                hook((), (self._tensor(g),))
+
+    def _accumulate_tensor(self, node: AccumulateGrad, g: Tensor) -> None:
+        """Tensor mode; the first gradient is copied, because other leaves may share its memory."""
+        recorded = state.off > node.where
+        if node.grad is not None:
+            node.grad = node.grad + (g if recorded else Tensor(g._data))
+        elif recorded:
+            node.grad = g.clone()
+        else:
+            node.grad = Tensor(g._data if isinstance(g._data, Value) else g._data.copy())
+
+    def _accumulate_raw(self, node: AccumulateGrad, g: Any) -> None:
+        g = np.asarray(g)
+        total = node.grad
+        if total is None:
+            count = sys.getrefcount(g)
+            if self.probe is not None:
+                self.probe.append(count)
+            node.grad = Tensor(g if count <= _fresh_count and owns_memory(g) else g.copy())
+        elif type(total._data) is ndarray and total._node is None and owns_memory(total._data):
+            np.add(total._data, g, out=total._data)
+            total._ver[0] += 1
+        else:
+            node.grad = total + Tensor(g)
 
     def results(self, inputs: Sequence[Edge] | None) -> list[Tensor | None]:
         """Captured cotangents in the order of ``inputs``."""
         if inputs is None:
             return []
         found = [self.captured.get((node, nr)) for node, nr in inputs]
-        return [None if g is None else self._tensor(g) for g in found]
+        if not self.raw:
+            return [None if g is None else self._tensor(g) for g in found]
+        seen: set[int] = set()
+        out: list[Tensor | None] = []
+        for g in found:
+            if g is not None:
+                # a user may write into a result: it must own its memory
+                if type(g) is not ndarray or id(g) in seen or not owns_memory(g):
+                    g = np.array(g)
+                seen.add(id(g))
+            out.append(None if g is None else Tensor(g))
+        return out
+
+
+def owns_memory(a: np.ndarray) -> bool:
+    """Whether an array is no view of another one (a block of the pool counts as its own)."""
+    base = a.base
+    return (base is None or type(base) is BlockOwner) and a.flags.writeable
+
+
+class _Fresh(Node):
+    """A node whose gradient nobody else holds; measures what `sys.getrefcount` says of one."""
+
+    __slots__ = ()
+
+    def __init__(self, leaf: AccumulateGrad):
+        self.edges, self.nrs, self.saved, self.meta = (leaf,), None, None, None
+        self.seq = 1 << 62
+
+    def vjp_raw(self, g: Any) -> tuple:
+        return (np.zeros(1),)
+
+
+def _measure_fresh() -> int:
+    """The reference count an unshared gradient has in ``_accumulate_raw`` (it differs between Pythons)."""
+    sweep = _Sweep(True, True, None, True)
+    sweep.probe = []
+    sweep.add(_Fresh(AccumulateGrad(Tensor(np.zeros(1)))), 0, np.zeros(1))
+    sweep.run()
+    return sweep.probe[0]
+
+
+_fresh_count = 0
+_fresh_count = _measure_fresh()
 
 
 def retain_into(tensor: Tensor, g: Tensor) -> None:
@@ -250,7 +336,22 @@ def retain_into(tensor: Tensor, g: Tensor) -> None:
     if tensor._meta is None:
         tensor._meta = Meta()
     old = tensor._meta.grad
+    if old is None and type(g._data) is ndarray and g._node is None:
+        g = Tensor(g._data.copy())
     tensor._meta.grad = g if old is None else old + g
+
+
+def _hook_results(node: Node, given: tuple, new: Any, kind: str) -> tuple:
+    """What a node hook returned, checked against what it was given."""
+    new = new if isinstance(new, tuple) else (new,)
+    if len(new) != len(given):
+        raise AutogradError(
+            f"{node.name()}: a {kind} returned {len(new)} gradients; expected {len(given)}"
+        )
+    return tuple(
+        None if t is None else t if g is None else _checked_hook(node, g, t)
+        for g, t in zip(given, new, strict=True)
+    )
 
 
 def _checked_hook(node: Node, given: Tensor, new: Any) -> Tensor:

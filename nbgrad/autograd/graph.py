@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
+from _thread import allocate_lock
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -156,8 +157,9 @@ class Node:
             raise freed_error(self.name())
         if self.vers:
             self.check_versions()
-        if any(type(s) is Packed for s in saved):
-            saved = tuple(s.restore() if type(s) is Packed else s for s in saved)
+        for s in saved:
+            if type(s) is Packed:
+                return tuple(s.restore() if type(s) is Packed else s for s in saved)
         return saved
 
 
@@ -190,13 +192,14 @@ def wrap_grads(g: Any) -> Any:
 class AccumulateGrad(Node):
     """The leaf's end of the graph: it owns ``.grad``, so that the graph need not hold the tensor."""
 
-    __slots__ = ("dtype", "grad", "post_acc", "shape", "tensor", "where")
+    __slots__ = ("dtype", "grad", "lock", "post_acc", "shape", "tensor", "where")
 
     def __init__(self, tensor: Tensor):
         self.edges, self.nrs, self.saved = (), None, ()
         self.vers, self.vnum, self.meta = (), 0, None
         self.seq = next_seq()
         self.grad: Tensor | None = None
+        self.lock = allocate_lock()
         self.shape, self.dtype = tensor._data.shape, tensor._data.dtype
         self.tensor = weakref.ref(tensor)
         self.post_acc: dict[int, Callable] | None = None
@@ -239,9 +242,14 @@ class ElementwiseNode(Node):
         saved = self.saved
         if saved is None:
             raise freed_error(self.name())
-        if self.vers:
-            self.check_versions()
-        return self.plan.vjp_raw(g, saved, self.shapes)
+        vers = self.vers
+        if vers:
+            total = vers[0][0]
+            if len(vers) > 1:
+                total += vers[1][0]
+            if total != self.vnum or len(vers) > 2:
+                self.check_versions()
+        return self.plan.raw(g, saved, self.shapes)
 
     def vjp(self, g: Tensor) -> tuple:
         return self.plan.vjp(self, g)

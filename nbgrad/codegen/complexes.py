@@ -281,4 +281,5 @@ LOWERED.update(
     }
 )
 LOWERED.update({fn.__name__: fn for fn in (asin, acos, atan, asinh, acosh, atanh, pow, sigmoid)})
+LOWERED.update({"exp2": lambda z: exp(z * math.log(2.0))})
 LOWERED.update({"log2": _scaled_log(1 / math.log(2.0)), "log10": _scaled_log(1 / math.log(10.0))})

@@ -197,11 +197,6 @@ class _Primitives:
         return Expr("cast", (x,), dtype)
 
     @staticmethod
-    def complex(re: Expr, im: Expr) -> Expr:
-        """The complex number with these (equally typed) parts."""
-        return Expr("complex", (re, im), dt.to_complex(re.dtype))
-
-    @staticmethod
     def isnan(x: Expr) -> Expr:
         """True where NaN."""
         if x.dtype.kind == "c":

@@ -3,17 +3,15 @@
 from .api import (
     grad,
     grad_and_value,
-    hessian,
     hvp,
-    jacfwd,
-    jacrev,
     jet,
     jvp,
     linearize,
     value_and_grad,
     vjp,
-    vmap,
 )
+from .jacobian import hessian, jacfwd, jacrev
+from .vmap import vmap
 
 __all__ = [
     "grad",

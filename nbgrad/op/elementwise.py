@@ -15,7 +15,7 @@ import numpy as np
 from .. import dtypes as dt
 from ..autograd.graph import LevelElementwiseNode
 from ..codegen.expr import Expr
-from ..errors import DTypeError, message
+from ..errors import ArgumentError, DTypeError, message
 from ..state import state
 from ..tensor import Tensor, level_of, shallow
 from . import fastpath
@@ -40,6 +40,7 @@ class Elementwise(Operator):
         partials: Sequence[Callable | None] | None,
         wirtinger: Sequence[Any] | None = None,
         contributions: Sequence[Callable | None] | None = None,
+        diagonal: Sequence[Callable | None] | None = None,
         promotion: str = "same",
         complex_ok: bool = True,
         linear: Any = None,
@@ -50,6 +51,9 @@ class Elementwise(Operator):
         nin: int | None = None,
     ):
         nin = nin or body.__code__.co_argcount
+        # lambdas (t, inputs..., out): a real diagonal map is its own transpose, so one serves both modes
+        self.diagonal = diagonal is not None
+        contributions = diagonal if diagonal is not None else contributions
         differentiable = partials is not None or wirtinger is not None or contributions is not None
         super().__init__(
             name,
@@ -115,7 +119,18 @@ class Elementwise(Operator):
         if isinstance(a, Tensor):
             return a if a._data.dtype is dtype else cast(a, dtype)
         device = next((t._data for t in all_args if isinstance(t, Tensor)), None)
-        filled = np.asarray(a, dtype)
+        try:
+            filled = np.asarray(a, dtype)
+        except OverflowError:
+            raise ArgumentError(
+                message(
+                    self.name,
+                    f"argument {i}",
+                    a,
+                    f"a number that fits {dtype.name}",
+                    "Convert the tensor to a wider dtype with .to() first.",
+                )
+            ) from None
         like = getattr(device, "from_scalar", None)
         return tag(Tensor(filled if like is None else like(filled)), CONSTANT)
 
@@ -227,6 +242,8 @@ class Elementwise(Operator):
                 continue
             if self.multilinear:
                 term = self(*[t if j == i else x for j, x in enumerate(inputs)])
+            elif self.diagonal:
+                term = self.contributions[i](t, *inputs, out)  # type: ignore[index]
             elif is_complex and self.wirtinger and self.wirtinger[i]:
                 term = self._jvp_wirtinger(i, t, inputs, out)
             else:

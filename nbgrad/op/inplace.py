@@ -6,6 +6,7 @@ An in-place operation is its out-of-place form followed by one write. For the gr
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import numpy as np
@@ -145,7 +146,15 @@ def write(t: Tensor, result: Tensor, name: str) -> Tensor:
         recorder.written(t, result, base)
     if base is not None:
         refresh_view(t)
+        carry_retain(base)
+    carry_retain(t)
     return t
+
+
+def carry_retain(t: Tensor) -> None:
+    """``retain_grad`` follows a tensor to its new node after a write."""
+    if t._meta is not None and t._meta.retain and t._node is not None:
+        t._node.ensure_meta().retain[t._nr] = weakref.ref(t)
 
 
 def _promote(level: Level, t: Tensor) -> None:

@@ -318,7 +318,7 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
     DTypeError : a value whose dtype the tensor cannot hold (a fraction into integers).
     """
     check_writable(x, "setitem")
-    v = _value(x, value)
+    v = fitting(x, value, "setitem")
     if is_mask(key) and not v.ndim and tuple(key.shape) == tuple(x.shape[: key.ndim]):
         mask = as_tensor(key, "setitem", "key")
         mask = _reshape(mask, (*key.shape, *(1,) * (x.ndim - key.ndim)))
@@ -350,14 +350,12 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
 
 def _plain(*tensors: Tensor) -> bool:
     """Arrays without history and nobody listening: the write needs no out-of-place copy."""
-    return state.fast >= 0 and all(
-        t._node is None and type(t._data) is np.ndarray for t in tensors
-    )
+    return state.fast >= 0 and all(t._node is None and type(t._data) is np.ndarray for t in tensors)
 
 
-def _value(x: Tensor, value: Any) -> Tensor:
-    """The value to write, in x's dtype; what would lose information is an error."""
-    v = as_tensor(value, "setitem", "value")
+def fitting(x: Tensor, value: Any, op: str, arg: str = "value") -> Tensor:
+    """A value to write into x, in x's dtype; what would lose information is an error."""
+    v = as_tensor(value, op, arg)
     order = "buifc"
     number = isinstance(value, bool | int | float | complex)
     narrow = order.index(v.dtype.kind) > max(order.index(x.dtype.kind), 2)
@@ -366,8 +364,8 @@ def _value(x: Tensor, value: Any) -> Tensor:
     if narrow or (x.dtype.kind == "b" and v.dtype.kind in "iu" and not number):
         raise DTypeError(
             message(
-                "setitem",
-                "argument 'value'",
+                op,
+                f"argument '{arg}'",
                 f"{value} ({v.dtype.name})" if number else f"of dtype {v.dtype.name}",
                 f"a dtype that fits the tensor's {x.dtype.name}",
                 "Convert the tensor or the value with .to() first.",

@@ -59,7 +59,9 @@ def parse(x: Tensor, key: Any, op: str) -> Parsed:
                 axis, out_axis = axis + 1, out_axis + 1
     _check_broadcast([t for _, t in found], op)
     full = tuple((0, n, 1) for n in x.shape)
-    return Parsed(tuple(basic), [t for _, t in found], tuple(a for a, _ in found), full == tuple(basic))
+    return Parsed(
+        tuple(basic), [t for _, t in found], tuple(a for a, _ in found), full == tuple(basic)
+    )
 
 
 def _plain(item: Any, op: str) -> Any:

@@ -77,10 +77,12 @@ def freeze(tape: Tape, var: int, t: Tensor) -> None:
         tape.frozen[var] = np.array(t._data)
 
 
-def trace_flat(fn: Callable, specs: Sequence[Spec], name: str = "trace") -> Tape:
+def trace_flat(
+    fn: Callable, specs: Sequence[Spec], name: str = "trace", kind: type[Tracer] = Tracer
+) -> Tape:
     """Trace ``fn(*tensors) -> sequence of tensors`` on variables of the given specs."""
     tape = Tape()
-    tracer = Tracer(tape)
+    tracer = kind(tape)
     with new_level(name, tracer) as level:
         args = []
         for s in specs:
@@ -93,6 +95,17 @@ def trace_flat(fn: Callable, specs: Sequence[Spec], name: str = "trace") -> Tape
             t.refresh_()
             tape.outputs.append(t._data.var if own(level, t) else tracer.capture(t))
     return tape
+
+
+class LinearTracer(Tracer):
+    """Records only what depends on the inputs; everything else is computed and captured."""
+
+    records_all = False
+
+
+def linear_tape(fn: Callable, specs: Sequence[Spec]) -> Tape:
+    """A tape of a linear function whose coefficients are computed now (for ``linearize``)."""
+    return trace_flat(fn, specs, "func.linearize", LinearTracer)
 
 
 def trace_call(fn: Callable, args: tuple) -> Tape:

@@ -28,6 +28,11 @@ class Series(Value):
         self.rule = rule
         self.shape, self.dtype = first._data.shape, first._data.dtype
 
+    def parts(self) -> tuple[Tensor, ...]:
+        """The lower tensors computed so far, with the first derivative's."""
+        self.term(1)
+        return tuple(c for c in self.known if c is not None)
+
     def term(self, k: int) -> Coefficient:
         """Coefficient k (a lower tensor, or None for zero)."""
         while len(self.known) <= k:

@@ -1,7 +1,6 @@
-"""What the generic operator checks stand on: samples as cases, comparisons, and reference derivatives.
+"""What the generic operator checks stand on: samples as cases, and comparisons.
 
-Reference derivatives come from Ridders' extrapolated central differences, whose error estimate is part of the
-tolerance.
+Reference derivatives are `nbgrad.testing`'s extrapolated differences.
 """
 
 from __future__ import annotations
@@ -17,6 +16,8 @@ from nbgrad.autograd import grad
 from nbgrad.op import Elementwise, Operator
 from nbgrad.op.samples import Sample
 from nbgrad.tensor import Tensor
+from nbgrad.testing.differences import data, dense, scale
+from nbgrad.testing.differences import tensors as map_tensor
 
 F64, F32 = dt.float64, dt.float32
 WIDE = {dt.float64: dt.float64, dt.float32: dt.float64, dt.complex64: dt.complex128}
@@ -72,12 +73,12 @@ class Case(NamedTuple):
 
     def directions(self) -> list[np.ndarray]:
         """Random directions like the differentiable arguments, of size about 1."""
-        return [noise(self.rng, x.shape, x.dtype) for x in self.points()]
+        return [dense(self.rng, x) for x in self.points()]
 
     def cotangents(self) -> list[np.ndarray]:
         """Random cotangents of the differentiable outputs."""
         outs = self.fn()(*map_tensor(self.points()))
-        return [noise(self.rng, tuple(o.shape), o.dtype) for o in outs]
+        return [dense(self.rng, data(o)) for o in outs]
 
     def draws(self, size: int) -> list[list[np.ndarray]]:
         """``size`` argument lists: other draws of the maker where they fit this sample, else copies."""
@@ -94,26 +95,6 @@ class Case(NamedTuple):
 def arrays(sample: Sample) -> list[np.ndarray]:
     """The sample's arguments as arrays."""
     return [np.asarray(a) for a in sample.args]
-
-
-def map_tensor(values: Sequence[np.ndarray]) -> list[Tensor]:
-    """Arrays as tensors over the same memory and strides."""
-    return [Tensor(np.asarray(v)) for v in values]
-
-
-def data(t: Tensor) -> np.ndarray:
-    """A result as an array."""
-    return np.asarray(t.detach().numpy())
-
-
-def noise(rng: np.random.Generator, shape: tuple, dtype: np.dtype) -> np.ndarray:
-    """Random numbers in +-[0.3, 1], never 0, so that nothing is hidden by a zero."""
-
-    def one() -> np.ndarray:
-        return rng.uniform(0.3, 1.0, shape) * rng.choice([-1.0, 1.0], shape)
-
-    x = one() + 1j * one() if dtype.kind == "c" else one()
-    return np.asarray(x).astype(dtype)
 
 
 def differentiable(op: Operator, args: Sequence[np.ndarray]) -> tuple[int, ...]:
@@ -137,17 +118,6 @@ def cases(op: Operator, dtype: np.dtype = F64, salt: int = 0) -> list[Case]:
 
 
 # -- comparing -----------------------------------------------------------------------------------------
-
-
-def scale(*values: Any) -> float:
-    """The largest finite magnitude, at least 1."""
-    top = 1.0
-    for v in values:
-        a = np.abs(np.asarray(v))
-        a = a[np.isfinite(a)]
-        if a.size:
-            top = max(top, float(a.max()))
-    return top
 
 
 def same(what: str, got: Any, want: Any, tol: float) -> None:
@@ -176,58 +146,6 @@ def all_same(what: str, got: Sequence[Any], want: Sequence[Any], tol: float) -> 
         if g is not None or w is not None:
             g = np.zeros_like(w) if g is None else g
             same(name, g, np.zeros_like(g) if w is None else w, tol)
-
-
-def inner(a: Sequence[np.ndarray], b: Sequence[Any]) -> float:
-    """The real inner product ``Re sum conj(a) b`` that defines cotangents; None counts as zero."""
-    total = 0.0
-    for x, y in zip(a, b, strict=True):
-        if y is not None:
-            total += float(np.real(np.sum(np.conj(x) * np.asarray(y))))
-    return total
-
-
-# -- reference derivatives -----------------------------------------------------------------------------
-
-
-def ridders(g: Callable[[float], float], h: float = 0.04, levels: int = 7) -> tuple[float, float]:
-    """``g'(0)`` by central differences extrapolated to step 0, and an error estimate.
-
-    C. J. F. Ridders, Adv. Eng. Software 4 (1982) 75; the steps halve, non-finite ones are dropped.
-    """
-    best, err = np.nan, np.inf
-    table: list[list[float]] = []
-    for k in range(levels):
-        step = h / 2**k
-        d = (g(step) - g(-step)) / (2 * step)
-        if not np.isfinite(d):
-            table.clear()
-            continue
-        row = [d]
-        for m in range(1, len(table) + 1):
-            row.append(row[-1] + (row[-1] - table[-1][m - 1]) / (4**m - 1))
-            e = max(abs(row[m] - row[m - 1]), abs(row[m] - table[-1][m - 1]))
-            if e < err:
-                best, err = row[m], e
-        table.append(row)
-    return best, err
-
-
-def matches(what: str, got: float, g: Callable[[float], float], size: float) -> None:
-    """A derivative agrees with differences of ``g``, which themselves must have converged."""
-    with np.errstate(all="ignore"):
-        want, err = ridders(g)
-    assert err <= 1e-5 * scale(size, want), (
-        f"{what}: finite differences do not converge (estimate {want}, error {err:.1e}): is a sample on a "
-        "kink or at the edge of the domain?"
-    )
-    limit = 1e-8 * scale(size, want) + 20 * err
-    assert abs(got - want) <= limit, f"{what}: {got!r}, by finite differences {want!r} +- {err:.1e}"
-
-
-def moved(xs: Sequence[np.ndarray], ds: Sequence[np.ndarray], t: float) -> list[Tensor]:
-    """The point ``x + t d`` as tensors."""
-    return [Tensor(np.asarray(x + t * d)) for x, d in zip(xs, ds, strict=True)]
 
 
 def eager_vjp(c: Case, vs: Sequence[np.ndarray], create_graph: bool = False) -> list[Any]:

@@ -7,24 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from harness import (
-    F32,
-    F64,
-    NARROW,
-    WIDE,
-    Case,
-    all_same,
-    arrays,
-    cases,
-    data,
-    eager_vjp,
-    inner,
-    map_tensor,
-    matches,
-    moved,
-    same,
-    scale,
-)
+from harness import F32, F64, NARROW, WIDE, Case, all_same, arrays, cases, eager_vjp, same
 
 from nbgrad import dtypes as dt
 from nbgrad.errors import DTypeError, NbgradError
@@ -34,6 +17,8 @@ from nbgrad.tape import Tape
 from nbgrad.tape.record import trace_flat
 from nbgrad.tape.taylor import flat_jet
 from nbgrad.tensor import Tensor
+from nbgrad.testing.differences import data, inner, magnitude, matches, moved, scale
+from nbgrad.testing.differences import tensors as map_tensor
 
 # kernels that only exist for some memory layouts: their public functions copy first
 LAYOUT_BOUND = {"reshape": "a view of the same memory; the public reshape copies where it must"}
@@ -170,7 +155,7 @@ def check_shapes(c: Case) -> None:
     first = [np.asarray(a).reshape(-1)[0] for a in arrays(c.sample)]
     single = data(c.run(map_tensor([np.asarray(a) for a in first]))[0])
     n = len(first)
-    for shapes in itertools.product([(), (0, 3), (1,), (2, 1)], repeat=min(n, 2)):
+    for shapes in itertools.product([(), (0, 3), (1,), (1, 1)], repeat=min(n, 2)):
         full = [*shapes, *[()] * (n - len(shapes))]
         args = [np.full(s, a, a.dtype) for a, s in zip(first, full, strict=True)]
         shape = np.broadcast_shapes(*full)
@@ -223,11 +208,6 @@ def directional(c: Case, vs: Sequence, ds: Sequence) -> Callable[[float], float]
     """``t -> <v, f(x + t d)>``."""
     fn, xs = c.fn(), c.points()
     return lambda t: inner(vs, [data(o) for o in fn(*moved(xs, ds, t))])
-
-
-def magnitude(vs: Sequence) -> float:
-    """Sum of absolute values, the size a rounding error of ``<v, .>`` scales with."""
-    return sum(float(np.abs(np.asarray(v)).sum()) for v in vs)
 
 
 def check_jvp(c: Case) -> None:
