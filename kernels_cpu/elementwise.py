@@ -8,12 +8,11 @@ vectorise, whatever the strides.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from . import build, threads
-from .pointers import code
+from .codes import code
 
 GATHERS = ("sin", "cos", "tan")  # vecmath functions that read tables
 
@@ -93,18 +92,12 @@ def build_ufunc(
     outs: Sequence[np.dtype],
     body: Sequence[str],
     results: Sequence[str],
-    namespace: dict[str, Any],
-    salt: str,
     names: Sequence[str],
 ) -> np.ufunc:
-    """A NumPy ufunc whose scalar body is the given source lines.
-
-    ``namespace`` maps the names the body uses to njit functions or typed constants; ``salt`` must change
-    whenever the meaning of one of those names does.
-    """
+    """A NumPy ufunc whose scalar body is the given source lines (names: `kernels_cpu.namespace`)."""
     staged = any(f"{f}_float" in line for f in GATHERS for line in body)
     source = loop_source(ins, outs, body, results, names, staged)
-    address = build.compile_loop(source, "k", namespace, salt)
+    address = build.compile_loop(source)
     made = build.make_ufunc(name, address, [*ins, *outs], len(ins))
     if any("_float" in line or "math." in line for line in body):
         threads.heavy.add(made)

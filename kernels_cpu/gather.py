@@ -109,14 +109,21 @@ def put_at(
     out: np.ndarray, idx: Sequence[np.ndarray], axes: Sequence[int], v: np.ndarray
 ) -> np.ndarray:
     """``out`` (fresh) with ``v`` written at the indices; of repeated indices the last one wins."""
-    idx = [wrapped(i, out.shape[a], a) for i, a in zip(idx, axes, strict=True)]
-    out[_key(out.ndim, axes, idx)] = v
+    idx = _in_order([wrapped(i, out.shape[a], a) for i, a in zip(idx, axes, strict=True)])
+    out[_key(out.ndim, axes, idx)] = np.asarray(v, order="C")
     return out
+
+
+def _in_order(idx: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """C-ordered index arrays: NumPy writes in memory order, and "the last one" must not depend on strides."""
+    if len(idx) > 1:
+        idx = np.broadcast_arrays(*idx)
+    return [np.asarray(i, order="C") for i in idx]
 
 
 def survivors(shape: tuple, idx: Sequence[np.ndarray], axes: Sequence[int]) -> np.ndarray:
     """Which of the values written by `put_at` survive (the last one at each place)."""
-    idx = [wrapped(i, shape[a], a) for i, a in zip(idx, axes, strict=True)]
+    idx = _in_order([wrapped(i, shape[a], a) for i, a in zip(idx, axes, strict=True)])
     key = _key(len(shape), axes, idx)
     target = np.full(shape, -1, np.int64)
     probe = target[key]
@@ -153,9 +160,7 @@ def scatter_add(x: np.ndarray, index: np.ndarray, src: np.ndarray, dim: int) -> 
 def scatter(x: np.ndarray, index: np.ndarray, src: np.ndarray, dim: int) -> np.ndarray:
     """A copy of x with ``src`` written at ``index`` along ``dim`` (the last one wins)."""
     grid = mesh(index, dim, x.shape[dim])
-    out = np.array(x, order="C")
-    out[grid] = src
-    return out
+    return put_at(np.array(x, order="C"), grid, range(x.ndim), src)
 
 
 def scatter_extreme(

@@ -49,7 +49,7 @@ def solve(a: Array, b: Array) -> Array:
     """X with ``a X = b``."""
     if a.ndim == 2 and b.ndim > 2:  # one factorisation for the whole batch
         n, k = b.shape[-2:]
-        flat = np.moveaxis(b, -2, 0).reshape(n, -1)
+        flat = np.moveaxis(b, -2, 0).reshape(n, b.size // n if n else 0)
         out = attempt(np.linalg.solve, a, "it is singular", flat)
         return np.moveaxis(out.reshape((n, *b.shape[:-2], k)), 0, -2)
     return attempt(np.linalg.solve, a, "it is singular", b)
@@ -62,7 +62,23 @@ def inv(a: Array) -> Array:
 
 def cholesky(a: Array) -> Array:
     """Lower factor of the Hermitian part."""
-    return attempt(np.linalg.cholesky, hermitian(a), "it is not positive definite")
+
+    def run(x: Array) -> tuple[Array]:
+        return (attempt(np.linalg.cholesky, x, "it is not positive definite"),)
+
+    return propagate(run, hermitian(a))[0]
+
+
+def propagate(fn: Callable[[Array], tuple], a: Array) -> tuple[Array, ...]:
+    """``fn(a)`` where matrices with NaN or inf give NaN results instead of an exception."""
+    good = np.isfinite(a).all(axis=(-2, -1))
+    if good.all():
+        return fn(a)
+    outs = fn(np.where(good[..., None, None], a, np.eye(*a.shape[-2:], dtype=a.dtype)))
+    return tuple(
+        np.where(good.reshape(good.shape + (1,) * (o.ndim - good.ndim)), o, o.dtype.type(np.nan))
+        for o in outs
+    )
 
 
 def hermitian(a: Array) -> Array:
@@ -80,22 +96,23 @@ def hermitian(a: Array) -> Array:
 
 def eigh(a: Array) -> tuple[Array, Array]:
     """Eigenvalues in ascending order and eigenvectors of the Hermitian part."""
-    w, v = attempt(np.linalg.eigh, hermitian(a), "the iteration did not converge")
+    run = lambda x: tuple(attempt(np.linalg.eigh, x, "the iteration did not converge"))
+    w, v = propagate(run, hermitian(a))
     return w, v
 
 
 def eig(a: Array) -> tuple[Array, Array]:
     """Eigenvalues and unit eigenvectors of a general matrix, always complex."""
-    w, v = attempt(np.linalg.eig, a, "the iteration did not converge")
+    run = lambda x: tuple(attempt(np.linalg.eig, x, "the iteration did not converge"))
+    w, v = propagate(run, a)
     kind = np.result_type(a.dtype, np.complex64)
     return w.astype(kind), v.astype(kind)
 
 
 def svd(a: Array, full: bool) -> tuple[Array, Array, Array]:
     """``U, S, Vh``."""
-    u, s, vh = attempt(
-        lambda x: np.linalg.svd(x, full_matrices=full), a, "the iteration did not converge"
-    )
+    one = lambda x: np.linalg.svd(x, full_matrices=full)
+    u, s, vh = propagate(lambda x: tuple(attempt(one, x, "the iteration did not converge")), a)
     return u, s, vh
 
 

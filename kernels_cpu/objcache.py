@@ -9,8 +9,11 @@ corrupt entry is recompiled, writing is atomic (rename), the directory is privat
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import hashlib
+import importlib.metadata
 import os
+import re
 import stat
 import sys
 import tempfile
@@ -19,7 +22,6 @@ from pathlib import Path
 
 import llvmlite
 import llvmlite.binding as llvm
-import numba
 
 _MAGIC = b"NBGO1\n"
 _lock = threading.RLock()
@@ -67,7 +69,7 @@ def _environment() -> tuple[str, ...]:
     if not _env:
         feats = llvm.get_host_cpu_features().flatten()
         _env = (
-            numba.__version__,
+            importlib.metadata.version("numba"),
             llvmlite.__version__,
             llvm.get_host_cpu_name(),
             feats,
@@ -79,12 +81,8 @@ def _environment() -> tuple[str, ...]:
 def _target_machine():
     global _target
     if _target is None:
-        from numba import _helperlib
-
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
-        for name, address in _helperlib.c_helpers.items():
-            llvm.add_symbol("numba_" + name, address)
         _target = llvm.Target.from_default_triple().create_target_machine(
             cpu=llvm.get_host_cpu_name(),
             features=llvm.get_host_cpu_features().flatten(),
@@ -94,7 +92,32 @@ def _target_machine():
     return _target
 
 
+_NEVER_CALLED = {b"numba_gil_ensure", b"numba_gil_release"}
+_resolved = False
+
+
+def _resolve_symbols(obj: bytes) -> None:
+    """Give the linker the Numba helpers an object refers to.
+
+    Numba's callback wrapper refers to two GIL functions on an error path that our loops do not have; so that a
+    process whose kernels all come from the cache need not import Numba (0.2 s), any address serves.
+    """
+    global _resolved
+    needed = set(re.findall(rb"\bnumba_\w+", obj)) - _NEVER_CALLED
+    if needed or "numba._helperlib" in sys.modules:
+        from numba import _helperlib
+
+        for name, address in _helperlib.c_helpers.items():
+            llvm.add_symbol("numba_" + name, address)
+    elif not _resolved:
+        unused = ctypes.cast(ctypes.pythonapi.PyErr_Clear, ctypes.c_void_p).value
+        for symbol in _NEVER_CALLED:
+            llvm.add_symbol(symbol.decode(), unused)
+        _resolved = True
+
+
 def _link(obj: bytes, symbol: str) -> int:
+    _resolve_symbols(obj)
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target_machine())
     engine.add_object_file(llvm.ObjectFileRef.from_data(obj))
     engine.finalize_object()

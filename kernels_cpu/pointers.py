@@ -2,38 +2,14 @@
 
 from __future__ import annotations
 
-import functools
-import hashlib
-from pathlib import Path
-
 import numpy as np
 from llvmlite import ir
 from numba import from_dtype, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from .codes import KINDS, TILE
 from .intrinsics import clear_fp_flags, select
-
-TILE = 512  # elements a tile of the elementwise loop holds; 16 KiB for four float64 operands
-
-KINDS = {
-    "f8": "float64",
-    "f4": "float32",
-    "c16": "complex128",
-    "c8": "complex64",
-    "i8": "int64",
-    "i4": "int32",
-    "i2": "int16",
-    "i1": "int8",
-    "u1": "uint8",
-    "b1": "bool",
-}
-
-
-def code(dtype: np.dtype) -> str:
-    """Short name of a dtype in generated code: kind and size, e.g. ``f8``."""
-    return dtype.kind + str(dtype.itemsize)
-
 
 def _numba_type(name: str):
     return from_dtype(np.dtype(KINDS[name]))
@@ -88,11 +64,3 @@ def _make(name: str):
 NAMESPACE: dict = {"TILE": TILE, "clear_fp_flags": clear_fp_flags, "select": select}
 for _name in KINDS:
     NAMESPACE.update(_make(_name))
-
-
-@functools.cache
-def source_digest() -> str:
-    """Hash of the helpers' sources: part of every cache key, since Numba does not hash callees."""
-    here = Path(__file__).parent
-    text = b"".join((here / f).read_bytes() for f in ("pointers.py", "intrinsics.py"))
-    return hashlib.sha256(text).hexdigest()

@@ -17,8 +17,8 @@ import math
 
 import numpy as np
 
-from . import build, scalar, threads
-from .pointers import code
+from . import build, threads
+from .codes import code
 
 LANES = 64
 SEGMENTS = 16
@@ -257,8 +257,7 @@ def _source(name: str, dtype: np.dtype, out: np.dtype) -> str:
 @functools.cache
 def ufunc(name: str, dtype: np.dtype, out: np.dtype) -> np.ufunc:
     """The gufunc ``(n)->()`` of a reduction for an input and an output dtype."""
-    namespace = dict(scalar.NAMESPACE)
-    address = build.compile_loop(_source(name, dtype, out), "k", namespace, scalar.salt())
+    address = build.compile_loop(_source(name, dtype, out))
     return build.make_ufunc(name, address, [dtype, out], 1, "(n)->()")
 
 

@@ -6,16 +6,7 @@ where a loop must return NaN, and Python's ``min`` drops NaN.
 
 from __future__ import annotations
 
-import functools
-import hashlib
-import math
-from pathlib import Path
-
 import numpy as np
-from numba import njit, types
-from numba.extending import intrinsic
-
-from . import vecmath
 
 _INFIX = {
     "add": "+",
@@ -36,65 +27,15 @@ _INFIX = {
     "ifloordiv": "//",
     "imod": "%",
 }
-def _llvm_unary(name: str):
-    def typed(typingctx, x):
-        if not isinstance(x, types.Float):
-            return None
-
-        def codegen(context, builder, sig, args):
-            fn = builder.module.declare_intrinsic(f"llvm.{name}", [args[0].type])
-            return builder.call(fn, args)
-
-        return x(x), codegen
-
-    return intrinsic(typed)
 
 
-_LLVM = {n: _llvm_unary(n) for n in ("floor", "ceil", "trunc", "rint", "fabs", "sqrt")}
-
-
-
-@njit
-def ipow(base, exponent):
-    """Integer power that wraps on overflow; a negative exponent truncates ``1 / base**-exponent``."""
-    result = base * 0 + 1
-    if exponent < 0:
-        odd = exponent & 1
-        exponent = exponent * 0
-        if base == -1:
-            result = base if odd else result
-        elif base != 1:
-            result = base * 0
-    while exponent > 0:
-        if exponent & 1:
-            result = result * base
-        base = base * base
-        exponent >>= 1
-    return result
-
-
-NAMESPACE: dict = {
-    "math": math,
-    "ipow": ipow,
-    "inf": math.inf,
-    "nan": math.nan,
-    **{f"_{k}": v for k, v in _LLVM.items()},
-    **{
-        t: getattr(types, t)
-        for t in [
-            "float64",
-            "float32",
-            "complex128",
-            "complex64",
-            "int64",
-            "int32",
-            "int16",
-            "int8",
-            "uint8",
-        ]
-    },
-    **{f"{name}_{dtype}": f for (name, dtype), f in vecmath.TABLE.items()},
-}
+# primitives that are one LLVM intrinsic
+ROUNDING = ("floor", "ceil", "trunc", "rint", "fabs", "sqrt")
+# functions of kernels_cpu.vecmath (its TABLE holds each for float64 and float32)
+VECMATH = frozenset(
+    """acos acosh asin asinh atan atan2 atanh cbrt cos cosh erf erfc exp exp2 expm1 hypot log log10 log1p
+    log2 pow sigmoid sin sinh softplus tan tanh""".split()
+)
 
 
 def template(op: str, dtype: np.dtype, arg_dtypes: list[np.dtype], args: list[str]) -> str:
@@ -122,9 +63,11 @@ def template(op: str, dtype: np.dtype, arg_dtypes: list[np.dtype], args: list[st
         return f"{dtype.name}(complex({args[0]}, {args[1]}))"
     if op == "ipow":
         return f"{dtype.name}(ipow(int64({args[0]}), int64({args[1]})))"
-    if op in _LLVM:
+    if op == "fmod":
+        return f"fmod({args[0]}, {args[1]})"
+    if op in ROUNDING:
         return f"_{op}({args[0]})"
-    if (op, dtype.name) in vecmath.TABLE:
+    if op in VECMATH:
         return f"{op}_{dtype.name}({', '.join(args)})"
     return f"math.{op}({', '.join(args)})"
 
@@ -136,10 +79,3 @@ def _complex_template(op: str, args: list[str]) -> str:
     if op == "conj":
         return f"{args[0]}.conjugate()"
     raise NotImplementedError(f"primitive '{op}' has no complex form")
-
-
-@functools.cache
-def salt() -> str:
-    """What the names above stand for: part of the disk-cache key."""
-    own = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
-    return own + vecmath.source_digest()

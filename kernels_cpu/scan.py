@@ -11,8 +11,8 @@ import math
 
 import numpy as np
 
-from . import build, scalar, threads
-from .pointers import code
+from . import build, threads
+from .codes import code
 
 _TEMPLATE = """
 def k(args, dims, steps, data):
@@ -115,9 +115,7 @@ def ufunc(name: str, dtype: np.dtype) -> np.ufunc:
     integral = dtype.kind in "biu"
     acc = np.dtype("int64") if integral else _WIDE.get(dtype.name, dtype)
     out = acc if integral else dtype
-    address = build.compile_loop(
-        _source(name, dtype, out, acc), "k", dict(scalar.NAMESPACE), scalar.salt()
-    )
+    address = build.compile_loop(_source(name, dtype, out, acc))
     nin = 2 if name.startswith("linear") else 1
     signature = "(n),(n)->(n)" if nin == 2 else "(n)->(n)"
     return build.make_ufunc(name, address, [*[dtype] * nin, out], nin, signature)
@@ -179,7 +177,7 @@ def k(args, dims, steps, data):
 def extreme_ufunc(name: str, dtype: np.dtype) -> np.ufunc:
     """The gufunc of `extreme` for a dtype."""
     source = _EXTREME.format(kin=code(dtype), op=">=" if name == "max" else "<=")
-    address = build.compile_loop(source, "k", dict(scalar.NAMESPACE), scalar.salt())
+    address = build.compile_loop(source)
     return build.make_ufunc("cum" + name, address, [dtype, np.dtype("int64")], 1, "(n)->(n)")
 
 

@@ -13,6 +13,7 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -84,10 +85,7 @@ def require() -> Any:
     MissingCudaError, NoDeviceError
     """
     module = numba_cuda()
-    if _forked:
-        raise NoDeviceError(
-            "CUDA was in use before this process was forked, and a fork cannot go on using it"
-        )
+    check_fork()
     if not available():
         raise NoDeviceError("no CUDA driver or no CUDA device was found")
     return module
@@ -97,6 +95,14 @@ def require() -> Any:
 
 _used = False
 _forked = False
+
+
+def check_fork() -> None:
+    """Raise `NoDeviceError` in a process that was forked from one that used the device."""
+    if _forked:
+        raise NoDeviceError(
+            "CUDA was in use before this process was forked, and a fork cannot go on using it"
+        )
 
 
 def mark_used() -> None:
@@ -184,37 +190,42 @@ def aligned(view: View, nbytes: int = 16) -> bool:
     return (view.memory.address + view.offset * view.dtype.itemsize) % nbytes == 0
 
 
-def _as_array(memory: Memory) -> Any:
-    """The buffer as numba's one-dimensional device array of bytes."""
+def _as_array(memory: Memory, dtype: np.dtype, count: int) -> Any:
+    """The buffer as numba's one-dimensional device array."""
 
-    class Bytes:
+    class Exporter:
         __cuda_array_interface__ = {
-            "shape": (memory.nbytes,),
+            "shape": (count,),
             "strides": None,
-            "typestr": "|u1",
+            "typestr": dtype.str,
             "data": (memory.address, False),
             "version": 3,
         }
 
-    return numba_cuda().as_cuda_array(Bytes(), sync=False)
+    return numba_cuda().as_cuda_array(Exporter(), sync=False)
+
+
+_BYTE = np.dtype("uint8")
 
 
 def upload(memory: Memory, array: np.ndarray, start: int = 0) -> None:
     """Copy a C-contiguous host array's bytes into the buffer, ``start`` bytes in."""
+    check_fork()
     raw = array.reshape(-1).view(np.uint8)
     if memory.host is not None:
         memory.host[start : start + raw.size] = raw
     elif raw.size:
-        _as_array(memory)[start : start + raw.size].copy_to_device(raw)
+        _as_array(memory, _BYTE, memory.nbytes)[start : start + raw.size].copy_to_device(raw)
 
 
 def download(memory: Memory, start: int, out: np.ndarray) -> None:
     """Copy bytes from the buffer (``start`` bytes in) into a C-contiguous host array; waits."""
+    check_fork()
     raw = out.reshape(-1).view(np.uint8)
     if memory.host is not None:
         raw[...] = memory.host[start : start + raw.size]
     elif raw.size:
-        _as_array(memory)[start : start + raw.size].copy_to_host(raw)
+        _as_array(memory, _BYTE, memory.nbytes)[start : start + raw.size].copy_to_host(raw)
 
 
 def allocate(nbytes: int) -> Memory:
@@ -241,11 +252,24 @@ def flush_frees() -> None:
         numba_cuda().current_context().memory_manager.deallocations.clear()
 
 
+@functools.cache
+def device_count() -> int:
+    """Number of devices; the simulator has one, a machine without a driver none."""
+    if not available():
+        return 0
+    return 1 if simulated() else len(numba_cuda().gpus)
+
+
+def on_device(index: int) -> Any:
+    """A context in which a device is the current one; free where there is only one."""
+    return numba_cuda().gpus[index] if device_count() > 1 else nullcontext()
+
+
 # -- compilation -------------------------------------------------------------------------------------
 
 
 class Arg(NamedTuple):
-    """One kernel parameter: ``kind`` is 'pointer' or 'value'."""
+    """One kernel parameter: ``kind`` is 'pointer', 'value' or 'array'."""
 
     kind: str
     dtype: np.dtype
@@ -264,6 +288,19 @@ def val(dtype: np.dtype) -> Arg:
     return Arg("value", storage(dtype))
 
 
+def arr(dtype: np.dtype) -> Arg:
+    """A parameter that is a whole buffer as a contiguous array: what atomics need."""
+    return Arg("array", storage(dtype))
+
+
+def array_argument(memory: Memory, dtype: np.dtype) -> Any:
+    """The kernel argument for an `arr` parameter."""
+    count = memory.nbytes // dtype.itemsize
+    if memory.host is not None:
+        return SimPointer(memory.host[: count * dtype.itemsize].view(dtype), 0)
+    return _as_array(memory, dtype, count)
+
+
 def signature(args: Sequence[Arg]) -> tuple:
     """Numba types of the parameters."""
     from numba.cuda import types
@@ -272,7 +309,8 @@ def signature(args: Sequence[Arg]) -> tuple:
     found = []
     for a in args:
         t = numpy_support.from_dtype(a.dtype)
-        found.append(types.CPointer(t) if a.kind == "pointer" else t)
+        made = {"pointer": types.CPointer(t), "array": types.Array(t, 1, "C"), "value": t}
+        found.append(made[a.kind])
     return tuple(found)
 
 
@@ -294,6 +332,7 @@ class Kernel:
 
     def __call__(self, grid: Any, block: Any, stream: Any, args: Sequence[Any]) -> None:
         """Launch; in the simulator, run to the end."""
+        check_fork()
         if simulated():
             # one kernel at a time is all the simulator can do, and its threads do not inherit np.errstate
             with _sim_lock, warnings.catch_warnings():

@@ -51,7 +51,7 @@ def source(dtype: np.dtype, s: Shape, batch: int, dense: tuple[bool, bool]) -> t
         f"    sb = cuda.shared.array(({depth}, {edge + 1}), {name})",
         "    tx = int64(cuda.threadIdx.x)",
         "    ty = int64(cuda.threadIdx.y)",
-        f"    t = ty * {t} + tx",
+        f"    t = uint64(ty * {t} + tx)",  # unsigned, so that division by a constant is a shift
         f"    i0 = int64(cuda.blockIdx.y) * {edge}",
         f"    j0 = int64(cuda.blockIdx.x) * {edge}",
         "    z = int64(cuda.blockIdx.z)",
@@ -106,20 +106,19 @@ def _tile_load(
     """Fill ``sm[depth, edge]``: consecutive threads go along k where that is the dense direction."""
     t, u, depth = s
     edge = t * u
-    q, r = (
-        (f"(e % {depth})", f"(e // {depth})") if k_dense else (f"(e // {edge})", f"(e % {edge})")
-    )
-    load = text.format(row="row", k="col")
+    inner = f"uint64({depth if k_dense else edge})"
+    first, second = f"int64(e % {inner})", f"int64(e // {inner})"
+    q, r = (first, second) if k_dense else (second, first)
     return [
         "        e = t",
-        f"        while e < {edge * depth}:",
-        f"            row = {start} + {r}",
-        f"            col = k0 + {q}",
+        f"        while e < uint64({edge * depth}):",
+        f"            q = {q}",
+        f"            r = {r}",
         f"            v = {name}(0)",
-        f"            if row < {bound} and col < kk:",
-        f"                v = {load}",
-        f"            {sm}[{q}, {r}] = v",
-        f"            e += {t * t}",
+        f"            if {start} + r < {bound} and k0 + q < kk:",
+        f"                v = {text.format(row=f'({start} + r)', k='(k0 + q)')}",
+        f"            {sm}[q, r] = v",
+        f"            e += uint64({t * t})",
     ]
 
 

@@ -65,7 +65,6 @@ _LIBDEVICE = {
     "j0": "j0",
     "j1": "j1",
 }
-_COMPLEX = ("exp", "log", "log10", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "pow")
 
 
 def template(op: str, dtype: np.dtype, arg_dtypes: list[np.dtype], args: list[str]) -> str:
@@ -97,7 +96,7 @@ def template(op: str, dtype: np.dtype, arg_dtypes: list[np.dtype], args: list[st
     if op == "complex":
         return f"complex({args[0]}, {args[1]})"
     if kind == "c":
-        return _complex_template(op, dtype, arg_dtypes[0], args)
+        return _complex_template(op, arg_dtypes[0], args)
     if op in ("conj", "real"):
         return args[0]
     return _real_template(op, dtype, args)
@@ -114,24 +113,36 @@ def _real_template(op: str, dtype: np.dtype, args: list[str]) -> str:
     raise NotImplementedError(f"primitive '{op}' has no CUDA form for {dtype.name}")
 
 
-def _complex_template(op: str, dtype: np.dtype, given: np.dtype, args: list[str]) -> str:
-    z = args[0]
+def _complex_template(op: str, given: np.dtype, args: list[str]) -> str:
+    """Only the parts: every complex function is written in real primitives before it comes here."""
     if op in ("real", "imag"):
-        return f"{z}.{op}"
+        return f"{args[0]}.{op}"
     if op == "conj":
-        return f"{z}.conjugate()"
-    if op == "cabs":
-        return f"{dtype.name}(math.hypot({z}.real, {z}.imag))"
-    if op == "carg":
-        return f"{dtype.name}(math.atan2({z}.imag, {z}.real))"
-    if op in _COMPLEX:
-        return f"c{op}_{given.name}({', '.join(args)})"
+        return f"{args[0]}.conjugate()"
     raise NotImplementedError(f"primitive '{op}' has no CUDA form for {given.name}")
 
 
 # -- functions that are more than one expression ------------------------------------------------------
 
 _INTEGER = """
+def ipow_{t}(x, n):
+    r = {t}(1)
+    if n < {t}(0):
+        odd = n & 1
+        n = {t}(0)
+        if x == {t}(-1):
+            r = x if odd else r
+        elif x != {t}(1):
+            r = {t}(0)
+    while n > 0:
+        if n & 1:
+            r = {t}(r * x)
+        n = {t}(n >> 1)
+        x = {t}(x * x)
+    return r
+"""
+
+_UNSIGNED = """
 def ipow_{t}(x, n):
     r = {t}(1)
     while n > 0:
@@ -150,72 +161,6 @@ def sigmoid_{t}(x):
 def softplus_{t}(x):
     return (x if x > {t}(0) or x != x else {t}(0)) + math.log1p(math.exp(-math.fabs(x)))
 """
-
-# Textbook formulas on the real and imaginary parts, arranged so that nothing cancels or overflows early.
-_COMPLEX_SOURCE = """
-def cexp_{c}(z):
-    e = math.exp(z.real)
-    return complex(e * math.cos(z.imag), e * math.sin(z.imag) if z.imag != {t}(0) else z.imag)
-
-def clog_{c}(z):
-    a = math.fabs(z.real)
-    b = math.fabs(z.imag)
-    if a < b:
-        a, b = b, a
-    h = math.hypot(a, b)
-    if h > {t}(0.5) and h < {t}(2):
-        m = {t}(0.5) * math.log1p((a - {t}(1)) * (a + {t}(1)) + b * b)
-    else:
-        m = math.log(h)
-    return complex(m, math.atan2(z.imag, z.real))
-
-def clog10_{c}(z):
-    w = clog_{c}(z)
-    return complex(w.real * {t}(0.4342944819032518), w.imag * {t}(0.4342944819032518))
-
-def csqrt_{c}(z):
-    h = math.hypot(z.real, z.imag)
-    s = math.sqrt({t}(0.5) * (math.fabs(z.real) + h))
-    d = math.fabs(z.imag) / ({t}(2) * s) if s > {t}(0) else {t}(0)
-    re = s if z.real >= {t}(0) else d
-    im = d if z.real >= {t}(0) else s
-    return complex(re, math.copysign(im, z.imag))
-
-def csin_{c}(z):
-    return complex(math.sin(z.real) * math.cosh(z.imag), math.cos(z.real) * math.sinh(z.imag))
-
-def ccos_{c}(z):
-    return complex(math.cos(z.real) * math.cosh(z.imag), -math.sin(z.real) * math.sinh(z.imag))
-
-def csinh_{c}(z):
-    return complex(math.sinh(z.real) * math.cos(z.imag), math.cosh(z.real) * math.sin(z.imag))
-
-def ccosh_{c}(z):
-    return complex(math.cosh(z.real) * math.cos(z.imag), math.sinh(z.real) * math.sin(z.imag))
-
-def ctanh_{c}(z):
-    s = math.sin(z.imag)
-    c = math.cos(z.imag)
-    if math.fabs(z.real) > {t}(20):
-        d = math.exp({t}(-2) * math.fabs(z.real))
-        return complex(math.copysign({t}(1), z.real), {t}(4) * s * c * d)
-    h = math.sinh(z.real)
-    d = h * h + c * c
-    return complex(h * math.cosh(z.real) / d, s * c / d)
-
-def ctan_{c}(z):
-    w = ctanh_{c}(complex(-z.imag, z.real))
-    return complex(w.imag, -w.real)
-
-def cpow_{c}(z, w):
-    if w.real == {t}(0) and w.imag == {t}(0):
-        return complex({t}(1), {t}(0))
-    if z.real == {t}(0) and z.imag == {t}(0):
-        return complex({t}(0), {t}(0)) if w.real > {t}(0) else complex({t}(math_nan), {t}(math_nan))
-    g = clog_{c}(z)
-    return cexp_{c}(complex(w.real * g.real - w.imag * g.imag, w.real * g.imag + w.imag * g.real))
-"""
-
 
 @functools.cache
 def helpers(dtype: np.dtype) -> dict[str, str]:
@@ -294,7 +239,7 @@ def namespace() -> dict[str, Any]:
     """The globals of generated kernels."""
     sim = _compat.simulated()
     names: dict[str, Any] = {t: getattr(np, t) for t in _TYPES}
-    names.update(inf=math.inf, nan=math.nan, math_nan=math.nan, np=np)
+    names.update(inf=math.inf, nan=math.nan)
     names["math"] = _SimMath() if sim else math
     if sim:
         names["libdevice"], names["complex"] = _SimLibdevice, _sim_complex
@@ -303,10 +248,10 @@ def namespace() -> dict[str, Any]:
 
         names["libdevice"] = libdevice
     for t in ("float64", "float32"):
-        c = "complex128" if t == "float64" else "complex64"
-        _define(_REAL + _COMPLEX_SOURCE, names, t=t, c=c)
-    for t in ("int64", "int32", "int16", "int8", "uint8"):
+        _define(_REAL, names, t=t)
+    for t in ("int64", "int32", "int16", "int8"):
         _define(_INTEGER, names, t=t)
+    _define(_UNSIGNED, names, t="uint8")
     return names
 
 

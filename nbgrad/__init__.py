@@ -80,6 +80,7 @@ __version__ = "0.1.0"
 
 methods.install()
 globals().update(_PUBLIC)
+trace = tape.trace  # of a function: a tape; of a matrix: the sum of its diagonal
 
 # PyTorch's dtype names
 bool, half, float, double = bool_, float16, float32, float64

@@ -38,3 +38,8 @@ class Device:
 
 
 CPU = Device("cpu")
+
+
+def on_device(x: Any) -> bool:
+    """Whether a raw value is an array of a device (`nbgrad.cuda.DeviceArray`), not one of NumPy's."""
+    return getattr(type(x), "is_device_array", False)

@@ -158,6 +158,10 @@ class FInfo:
 
     def __init__(self, dtype: object = None):
         self.dtype = to_real(as_dtype(_default if dtype is None else dtype, "finfo"))
+        if self.dtype.kind != "f":
+            raise DTypeError(
+                message("finfo", "argument 'dtype'", self.dtype.name, "a floating dtype", "Use ng.iinfo.")
+            )
         info = np.finfo(self.dtype)
         self.eps, self.tiny = float(info.eps), float(info.tiny)
         self.smallest_normal = self.tiny
@@ -170,7 +174,12 @@ finfo = FInfo
 
 def iinfo(dtype: object) -> np.iinfo:
     """Machine limits of an integer dtype, as ``torch.iinfo``."""
-    return np.iinfo(as_dtype(dtype, "iinfo"))
+    found = as_dtype(dtype, "iinfo")
+    if found.kind not in "iu":
+        raise DTypeError(
+            message("iinfo", "argument 'dtype'", found.name, "an integer dtype", "Use ng.finfo.")
+        )
+    return np.iinfo(found)
 
 
 _TOL = {float64: 1e-9, complex128: 1e-9, float32: 1e-4, complex64: 1e-4, float16: 1e-2}

@@ -8,6 +8,8 @@ A message names the operation, the argument, what was given, what was expected a
 
 from __future__ import annotations
 
+import numpy as np
+
 
 class NbgradError(Exception):
     """Base class of every error raised by nbgrad."""
@@ -39,6 +41,10 @@ class AutogradError(NbgradError, RuntimeError):
 
 class TraceError(NbgradError, RuntimeError):
     """Something a tape cannot record or replay."""
+
+
+class LinAlgError(NbgradError, np.linalg.LinAlgError, RuntimeError):
+    """A matrix the routine cannot treat: singular, not positive definite, not Hermitian, not converged."""
 
 
 class UnsupportedError(NbgradError, NotImplementedError, RuntimeError):

@@ -13,8 +13,10 @@ import numpy as np
 from . import dtypes as dt
 from .autograd import api
 from .autograd.graph import AccumulateGrad, RemovableHandle
-from .errors import AutogradError, DTypeError, TraceError, message
+from .device import on_device
+from .errors import AutogradError, DeviceError, DTypeError, TraceError, message
 from .layout import is_contiguous, normalize_axis
+from .memory.scope import watch
 from .op import cast
 from .op.dispatch import CONSTANT, tag
 from .op.inplace import bump, check_writable, refresh
@@ -23,7 +25,7 @@ from .op.view import array_layout, layout_of
 from .ops.creation import require_grad, zeros_plain
 from .ops import view as view_ops
 from .state import state
-from .tensor import EPOCH, Meta, Tensor, Value, level_of
+from .tensor import EPOCH, Freed, Meta, Tensor, Value, level_of
 
 
 def method(fn: Any) -> Any:
@@ -32,8 +34,14 @@ def method(fn: Any) -> Any:
     return fn
 
 
+def _scope_depth(depth: int) -> None:
+    state.scopes = depth
+    state.refresh()
+
+
 def install() -> None:
     """Put everything registered on the Tensor class."""
+    watch(_scope_depth)
     for name, fn in METHODS.items():
         setattr(Tensor, name, fn)
     Tensor.__hash__ = object.__hash__  # type: ignore[method-assign]
@@ -242,9 +250,15 @@ def backward(
     )
 
 
+def _check_hook(hook: Any, op: str) -> None:
+    if not callable(hook):
+        raise DTypeError(message(op, "argument 'hook'", repr(hook), "a callable"))
+
+
 @method
 def register_hook(self: Tensor, hook: Callable) -> RemovableHandle:
     """Call ``hook(grad) -> tensor | None`` when this tensor's gradient has been computed."""
+    _check_hook(hook, "register_hook")
     refresh(self)
     if self._node is None:
         raise AutogradError(
@@ -259,6 +273,7 @@ def register_hook(self: Tensor, hook: Callable) -> RemovableHandle:
 @method
 def register_post_accumulate_grad_hook(self: Tensor, hook: Callable) -> RemovableHandle:
     """Call ``hook(tensor)`` after ``.grad`` of this leaf has been accumulated."""
+    _check_hook(hook, "register_post_accumulate_grad_hook")
     node = self._node
     if not isinstance(node, AccumulateGrad):
         raise AutogradError(
@@ -422,8 +437,12 @@ def _concrete(t: Tensor, op: str) -> np.ndarray:
             f"{op}: the value is not known inside {level.name if level else 'a transform'}; Python code cannot "
             "read it here. Use ng.where for a choice by value, or compute it outside."
         )
-    if type(data) is not np.ndarray:
-        raise DTypeError(message(op, "the tensor's device", "cuda", "cpu", "Call .cpu() first."))
+    if on_device(data):
+        if op not in ("item", "bool", "tolist", "pickle"):
+            raise DeviceError(
+                message(op, "the tensor's device", data.device, "cpu", "Call .cpu() first.")
+            )
+        data = data.to_numpy()
     for recorder in state.recorders:
         recorder.host_read(t, data, op)
     if state.tracer is not None:
@@ -556,6 +575,8 @@ def to(
 @method
 def type_as(self: Tensor, other: Tensor) -> Tensor:
     """Converted to the dtype of another tensor."""
+    if not isinstance(other, Tensor):
+        raise DTypeError(message("type_as", "argument 'other'", repr(other), "a tensor", "Use .to(dtype)."))
     return cast(self, other.dtype)
 
 
@@ -589,6 +610,12 @@ def cpu(self: Tensor) -> Tensor:
 
 
 @method
+def cuda(self: Tensor, device: Any = None) -> Tensor:
+    """On a CUDA device (an index or a name; the first one by default)."""
+    return self.to("cuda" if device is None else f"cuda:{device}" if isinstance(device, int) else device)
+
+
+@method
 def is_floating_point(self: Tensor) -> bool:
     """True for real floating dtypes."""
     return self.dtype.kind == "f"
@@ -603,8 +630,6 @@ def is_complex(self: Tensor) -> bool:
 @method
 def _invalidate(self: Tensor) -> None:
     """Called when the memory scope that made this tensor ends."""
-    from .memory.scope import Freed
-
     self._data, self._node, self._meta = Freed(), None, None
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from . import dtypes as dt
 from .autograd.graph import AccumulateGrad
+from .errors import ArgumentError, message
 from .tensor import Tensor, Value
 
 _options = {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 80}
@@ -24,6 +25,11 @@ def set_printoptions(
         "edgeitems": edgeitems,
         "linewidth": linewidth,
     }
+    for name, value in given.items():
+        if value is not None and (not isinstance(value, int) or value < 0):
+            raise ArgumentError(
+                message("set_printoptions", f"argument '{name}'", repr(value), "an integer >= 0")
+            )
     _options.update({k: v for k, v in given.items() if v is not None})
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from . import dtypes as dt
 from .autograd.batched import BatchInterpreter, wrap
-from .errors import ArgumentError, message
+from .errors import ArgumentError, DTypeError, message
 from .op import Spec, as_tensor, operator
 from .op.dispatch import CONSTANT, tag
 from .op.public import METHODS
@@ -156,6 +156,20 @@ def _(key, *, n):
     return Spec((n,), dt.int64)
 
 
+def _next_key(generator: Any) -> Tensor:
+    if generator is not None and not isinstance(generator, Generator):
+        raise DTypeError(
+            message("random", "argument 'generator'", repr(generator), "a Generator", "Use ng.Generator().")
+        )
+    return (generator or default_generator).next_key()
+
+
+def _check_values(t: Tensor, ok: Callable, op: str, arg: str, expected: str) -> None:
+    """Raise on a parameter out of range (values of a transform are not known and pass)."""
+    if type(t._data) is np.ndarray and not ok(t._data).all():
+        raise ArgumentError(message(op, f"argument '{arg}'", t._data, expected))
+
+
 def _draw(op: Any, shape: tuple, generator: Generator | None, **params: Any) -> Tensor:
     """Draw at the innermost level; under vmap as its ``randomness`` says."""
     batch = [v for v in state.levels if isinstance(v.interpreter, BatchInterpreter)]
@@ -170,7 +184,7 @@ def _draw(op: Any, shape: tuple, generator: Generator | None, **params: Any) -> 
         if how == "different":
             hidden.append(level)
     full = (*(v.interpreter.size for v in hidden), *shape)
-    out = op((generator or default_generator).next_key(), shape=full, **params)
+    out = op(_next_key(generator), shape=full, **params)
     for level in hidden:
         out = wrap(level, out, 0)
     return out
@@ -233,13 +247,16 @@ def randint(low: int, high: Any = None, size: Any = None, *, dtype=None, generat
 
 def randperm(n: int, *, dtype=None, generator=None) -> Tensor:
     """A random permutation of ``0 .. n-1``."""
-    out = random_permutation((generator or default_generator).next_key(), n=n)
+    if not isinstance(n, int | np.integer) or n < 0:
+        raise ArgumentError(message("randperm", "argument 'n'", repr(n), "an integer >= 0"))
+    out = random_permutation(_next_key(generator), n=int(n))
     return out if dtype is None else out.to(dtype)
 
 
 def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator=None) -> Tensor:
     """Normal numbers ``mean + std * randn``; differentiable in ``mean`` and ``std``."""
     mean, std = as_tensor(mean, "normal", "mean"), as_tensor(std, "normal", "std")
+    _check_values(std, lambda s: s >= 0, "normal", "std", "numbers >= 0")
     shape = np.broadcast_shapes(mean.shape, std.shape) if size is None else tuple(np.atleast_1d(size))
     noise = randn(tuple(int(n) for n in shape), dtype=dt.to_inexact(mean.dtype), generator=generator)
     return mean + std * noise
@@ -248,6 +265,7 @@ def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator=None)
 def bernoulli(p: Any, *, generator=None) -> Tensor:
     """0 or 1 with probability ``p`` of 1 (no gradient)."""
     p = as_tensor(p, "bernoulli", "p")
+    _check_values(p, lambda v: (v >= 0) & (v <= 1), "bernoulli", "p", "probabilities in [0, 1]")
     u = rand(tuple(p.shape), dtype=dt.to_inexact(p.dtype), generator=generator)
     return (u < p.detach()).to(dt.to_inexact(p.dtype))
 
@@ -255,7 +273,7 @@ def bernoulli(p: Any, *, generator=None) -> Tensor:
 def multinomial(weights: Any, num_samples: int, replacement: bool = False, *, generator=None) -> Tensor:
     """Indices drawn with the given weights (last dimension); no gradient."""
     w = as_tensor(weights, "multinomial", "weights").detach().numpy()
-    rng = _numpy_generator((generator or default_generator).next_key()._data)
+    rng = _numpy_generator(_next_key(generator)._data)
     rows = w.reshape(-1, w.shape[-1])
     if (rows < 0).any() or (rows.sum(-1) <= 0).any():
         raise ArgumentError(

@@ -34,6 +34,8 @@ class State(threading.local):
     scopes: int = 0
     births: tuple = ()
     protected: frozenset = frozenset()
+    hooks_disabled: str = ""
+    sweep: Any = None
 
     def refresh(self) -> None:
         """Recompute ``fast`` after a switch has changed."""

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .errors import AutogradError, TraceError
 from .layout import Layout
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class Value:
 class Meta:
     """Rare per-tensor state: a view's base and layout, a retained gradient, a manual gradient."""
 
-    __slots__ = ("base", "detached", "grad", "inference", "layout", "name", "no_grad", "retain", "seen")
+    __slots__ = ("base", "detached", "frozen", "grad", "inference", "layout", "name", "no_grad", "retain", "root", "seen")
 
     def __init__(self) -> None:
         self.base: Tensor | None = None
@@ -85,7 +86,9 @@ class Meta:
         self.inference = False
         self.detached = False
         self.no_grad = False
+        self.frozen = ""
         self.name: str | None = None
+        self.root: Any = None  # what a norm was taken of: see ops/norm.py
 
 
 class Tensor:
@@ -145,6 +148,16 @@ class Tensor:
         return len(self._data.shape)
 
 
+class Freed:
+    """What a tensor holds after the memory scope it was made in has ended: any use raises."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AutogradError(
+            "this tensor was made inside a memory scope that has ended; keep it with "
+            "`s.keep(tensor)` inside the with block, or clone() what you need outside."
+        )
+
+
 def shallow(t: Tensor) -> Tensor:
     """Another Tensor object with the same value, edge and version cell."""
     return Tensor(t._data, t._node, t._nr, t._ver)
@@ -176,8 +189,6 @@ def level_of(data: Any) -> Level | None:
     if isinstance(data, Value):
         level = data.level
         if not level.alive:
-            from .errors import TraceError
-
             raise TraceError(
                 f"a tensor made inside {level.name} was used after {level.name} returned; return it "
                 "from the transformed function instead of keeping a reference to it"

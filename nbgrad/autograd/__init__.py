@@ -15,6 +15,8 @@ _EXPORTS = {
     "gradcheck": "check",
     "gradgradcheck": "check",
     "GradcheckError": "diagnose",
+    "Function": "function",
+    "FunctionCtx": "function",
     "detect_anomaly": "anomaly",
     "set_detect_anomaly": "anomaly",
     "is_anomaly_enabled": "anomaly",

@@ -80,6 +80,8 @@ def gradcheck(
     GradcheckError : with the worst entry and a likely cause.
     ArgumentError : no input requires grad, an input's elements share memory, or no floating output.
     """
+    if not callable(func):
+        raise ArgumentError(message("gradcheck", "argument 'func'", repr(func), "a callable"))
     o = _Options("gradcheck", eps, atol, rtol, nondet_tol, zero_wins)
     problem = jac.Problem("gradcheck", func, inputs)
     o.names = [f"input_{_position(problem, t)}" for t in problem.wanted]

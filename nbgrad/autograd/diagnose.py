@@ -95,7 +95,7 @@ def cause(b: Block, tol: Tolerance, row: int, col: int, eps: float) -> str:
                 f"the {what} is {t.dtype.name}: differences with eps={eps:g} have almost no correct digit in "
                 "it. Check in float64 (x.double()), or pass a larger eps, atol and rtol."
             )
-    found = _not_finite(a[row, col], n[row, col]) or _kink(b, tol, row, col)
+    found = _kink(b, tol, row, col) or _not_finite(a[row, col], n[row, col])
     if found:
         return found
     if not a.any():
@@ -126,7 +126,8 @@ def _not_finite(a: float, n: float) -> str:
 
 def _kink(b: Block, tol: Tolerance, row: int, col: int) -> str:
     left, right = float(b.left[row, col]), float(b.right[row, col])
-    if abs(left - right) <= 10 * (tol.atol + tol.rtol * max(abs(left), abs(right))):
+    allowed = 10 * (tol.atol + tol.rtol * max(abs(left), abs(right)))
+    if not np.isfinite(left + right) or abs(left - right) <= allowed:
         return ""
     return (
         f"a kink: the slopes from the left ({left:.6g}) and from the right ({right:.6g}) differ, so there is no "

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..device import on_device
 from ..errors import AutogradError
 from ..memory.host import BlockOwner
 from ..state import ON, state
@@ -43,10 +44,11 @@ def run_backward(
     raw = (
         not create_graph
         and state.fast >= 0
-        and all(type(g._data) is ndarray and g._node is None for _, _, g in roots)
+        and all(not isinstance(g._data, Value) and g._node is None for _, _, g in roots)
         and level == 0
     )
     sweep = _Sweep(raw, retain, inputs, accumulate)
+    outer, state.sweep = state.sweep, sweep
     previous = state.set_off(ON if create_graph else min(state.off, level))
     try:
         for node, nr, g in roots:
@@ -55,6 +57,9 @@ def run_backward(
             sweep.run()
     finally:
         state.set_off(previous)
+        state.sweep = outer
+        for end in sweep.at_end:
+            end()
     found = sweep.results(inputs)
     return found if create_graph else [_cut(g, level) for g in found]
 
@@ -106,6 +111,9 @@ class _Sweep:
         self.captured: dict[Edge, Any] = {}
         self.wanted: dict[Node, list[int]] | None = None
         self.inputs = inputs
+        self.at_end: list[Any] = []
+        self.roots: list[Node] = []
+        self.needed: set[Node] | None = None
         if inputs is not None:
             self.wanted = {}
             for node, nr in dict.fromkeys(inputs):
@@ -133,13 +141,18 @@ class _Sweep:
             heapq.heappush(self.heap, (-node.seq, node))
 
     def _sum(self, a: Any, b: Any) -> Any:
-        return np.add(a, b) if self.raw else a + b
+        if not self.raw:
+            return a + b
+        if on_device(a) or on_device(b):
+            return (Tensor(a) + Tensor(b))._data
+        return np.add(a, b)
 
     def run(self) -> None:
         """Process nodes from the latest to the earliest."""
         needed = None
+        self.roots = [n for _, n in self.heap]
         if self.inputs is not None:
-            needed = reachable(self.inputs, [n for _, n in self.heap])
+            needed = self.needed = reachable(self.inputs, self.roots)
         if self.raw:
             run_raw(self, needed)
             return
@@ -177,12 +190,25 @@ class _Sweep:
                         add(child, 0 if nrs is None else nrs[i], gi)
             del out, g
 
+    def reached(self) -> set[Node]:
+        """The nodes this pass visits (for hooks that wait for several of them)."""
+        if self.needed is not None:
+            return self.needed
+        seen = set(self.roots)
+        stack = list(seen)
+        while stack:
+            for child in stack.pop().edges:
+                if child is not None and child not in seen:
+                    seen.add(child)
+                    stack.append(child)
+        return seen
+
     def continues(self, node: Node, needed: set[Node] | None) -> bool:
         """Whether another wanted input lies below this one."""
         return any(c is not None and c in (needed or ()) for c in node.edges)
 
     def _tensor(self, g: Any) -> Tensor:
-        return g if isinstance(g, Tensor) else Tensor(np.asarray(g))
+        return g if isinstance(g, Tensor) else Tensor(g if on_device(g) else np.asarray(g))
 
     def before(self, node: Node, g: Any) -> Any:
         """Tensor hooks in registration order, then retained gradients."""
@@ -234,16 +260,19 @@ class _Sweep:
     def capture(self, node: Node, g: Any) -> None:
         assert self.wanted is not None
         for nr in self.wanted[node]:
-            value = g[nr] if type(g) is list else g
+            value = _home(node, g[nr] if type(g) is list else g)
             self.captured[node, nr] = value
             if self.accumulate and value is not None and type(node) is AccumulateGrad:
                 self.accumulate_leaf(node, value)
 
     def accumulate_leaf(self, node: AccumulateGrad, g: Any) -> None:
         """Add a gradient to a leaf's ``.grad`` (one thread at a time), then run the leaf's hooks."""
+        g = _home(node, g)
         with node.lock:
             if isinstance(g, Tensor):
                 self._accumulate_tensor(node, g)
+            elif on_device(g):
+                self._accumulate_tensor(node, Tensor(g))
             else:
                 self._accumulate_raw(node, g)
         if node.post_acc:
@@ -291,11 +320,23 @@ class _Sweep:
         for g in found:
             if g is not None:
                 # a user may write into a result: it must own its memory
-                if type(g) is not ndarray or id(g) in seen or not owns_memory(g):
+                if on_device(g):
+                    g = g.copy()
+                elif type(g) is not ndarray or id(g) in seen or not owns_memory(g):
                     g = np.array(g)
                 seen.add(id(g))
             out.append(None if g is None else Tensor(g))
         return out
+
+
+def _home(node: Node, g: Any) -> Any:
+    """A 0-d leaf on the CPU that was used beside device tensors gets its gradient on the CPU."""
+    data = g._data if isinstance(g, Tensor) else g
+    if on_device(data) and type(node) is AccumulateGrad:
+        leaf = node.variable
+        if leaf is not None and type(leaf._data) is ndarray:
+            return g.to("cpu") if isinstance(g, Tensor) else g.to_numpy()
+    return g
 
 
 def owns_memory(a: np.ndarray) -> bool:

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import AutogradError
+from ..device import on_device
+from ..errors import AutogradError, DeviceError
+from ..state import state
 from ..tensor import Tensor
 
 if TYPE_CHECKING:
@@ -22,6 +24,25 @@ if TYPE_CHECKING:
     from ..ops.plan import Plan
 
 next_seq = itertools.count(1).__next__
+
+# `autograd.graph` is PyTorch's name for these; they live in `hooks`, which needs the operators
+_IN_HOOKS = (
+    "GradientEdge",
+    "disable_saved_tensors_hooks",
+    "get_gradient_edge",
+    "increment_version",
+    "register_multi_grad_hook",
+    "save_on_cpu",
+    "saved_tensors_hooks",
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _IN_HOOKS:
+        from . import hooks
+
+        return getattr(hooks, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class NodeMeta:
@@ -111,6 +132,25 @@ class Node:
         return tuple(zip(self.edges, nrs, strict=True))
 
     @property
+    def saved_tensors(self) -> tuple:
+        """What the node saved for its backward, as tensors with their history.
+
+        Raises
+        ------
+        AutogradError : freed by a backward, or changed in place since.
+        """
+        from .hooks import saved_values
+
+        return tuple(saved_values(self).values())
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_saved_"):
+            from .hooks import saved_by_name
+
+            return saved_by_name(self, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    @property
     def metadata(self) -> dict:
         """A dict for the user's own notes on this node (anomaly mode keeps its stack there)."""
         return {"stack": self.meta.stack} if self.meta is not None else {}
@@ -166,11 +206,16 @@ class Node:
 class Packed:
     """A saved value that went through the pack hook of ``saved_tensors_hooks``."""
 
-    __slots__ = ("payload", "unpack")
+    __slots__ = ("dtype", "payload", "shape", "unpack")
 
     def __init__(self, value: Any, pack: Callable, unpack: Callable):
-        tensor = value if isinstance(value, Tensor) else Tensor(value)
-        self.payload, self.unpack = pack(tensor), unpack
+        tensor = Tensor(value._data if isinstance(value, Tensor) else value)
+        self.shape, self.dtype = tensor._data.shape, tensor._data.dtype
+        previous = state.set_off(0)
+        try:
+            self.payload, self.unpack = pack(tensor), unpack
+        finally:
+            state.set_off(previous)
 
     def restore(self) -> Any:
         """The value the unpack hook gives back."""
@@ -179,14 +224,19 @@ class Packed:
             raise AutogradError(
                 f"saved_tensors_hooks: the unpack hook returned {type(out).__name__}; expected a tensor"
             )
+        if out._data.shape != self.shape or out._data.dtype != self.dtype:
+            raise AutogradError(
+                f"saved_tensors_hooks: the unpack hook returned {out._data.dtype}{list(out._data.shape)}; expected "
+                f"{self.dtype}{list(self.shape)}, as was packed"
+            )
         return out._data
 
 
 def wrap_grads(g: Any) -> Any:
     """Arrays to tensors, for one cotangent or a tuple of them."""
     if type(g) is tuple:
-        return tuple(None if x is None else Tensor(np.asarray(x)) for x in g)
-    return Tensor(np.asarray(g))
+        return tuple(None if x is None else wrap_grads(x) for x in g)
+    return Tensor(g if on_device(g) else np.asarray(g))
 
 
 class AccumulateGrad(Node):
@@ -249,7 +299,18 @@ class ElementwiseNode(Node):
                 total += vers[1][0]
             if total != self.vnum or len(vers) > 2:
                 self.check_versions()
-        return self.plan.raw(g, saved, self.shapes)
+        try:
+            return self.plan.raw(g, saved, self.shapes)
+        except DeviceError:  # a 0-d operation on the CPU whose result was used on a device
+            return self.vjp_device(g)
+
+    def vjp_device(self, g: Any) -> tuple:
+        """`vjp_raw` for a cotangent on a device: one fused kernel there."""
+        from ..cuda import kernels
+
+        if not kernels.can_fuse(self.plan, g):
+            return Node.vjp_raw(self, g)
+        return kernels.elementwise_vjp(self.plan, g, self.unpack(), self.shapes)
 
     def vjp(self, g: Tensor) -> tuple:
         return self.plan.vjp(self, g)
@@ -291,4 +352,4 @@ class LevelElementwiseNode(ElementwiseNode):
         return self.where
 
     def vjp_raw(self, g: Any) -> tuple:
-        return Node.vjp_raw(self, g)
+        return self.vjp_device(g) if on_device(g) else Node.vjp_raw(self, g)

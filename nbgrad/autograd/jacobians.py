@@ -111,7 +111,7 @@ def basis(t: Tensor, k: int) -> np.ndarray:
 def pull(outs: Sequence[Tensor], wanted: Sequence[Tensor], cots: Sequence[Any]) -> list[Any]:
     """Gradients for the given cotangents (None: left out); None where there is no path."""
     live = [
-        (o, Tensor(c))
+        (o, Tensor(np.asarray(c)))
         for o, c in zip(outs, cots, strict=True)
         if c is not None and o._node is not None
     ]

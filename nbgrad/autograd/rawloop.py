@@ -65,7 +65,9 @@ def run_raw(sweep: _Sweep, needed: set[Node] | None) -> None:
                 gi = out[i]
                 if gi is not None and (needed is None or child in needed):
                     if child is held:
-                        held_g = np.add(held_g, gi)
+                        held_g = (
+                            np.add(held_g, gi) if type(gi) is ndarray else sweep._sum(held_g, gi)
+                        )
                         owned.add(child)
                     elif child in grads or child.n_outputs != 1:
                         add(child, 0 if nrs is None else nrs[i], gi)

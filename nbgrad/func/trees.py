@@ -37,6 +37,8 @@ class Flat:
     def __init__(
         self, fn: Callable, args: tuple, kwargs: dict, which: Sequence[int], has_aux: bool = False
     ):
+        if not callable(fn):
+            raise ArgumentError(message("func", "the function", repr(fn), "a callable"))
         self.fn, self.args, self.kwargs, self.which, self.has_aux = fn, args, kwargs, which, has_aux
         leaves, self.in_tree = pytree.flatten(tuple(args[i] for i in which))
         self.leaves = [as_tensor(x, "func") for x in leaves]
@@ -51,8 +53,12 @@ class Flat:
         if self.has_aux:
             if not isinstance(out, tuple) or len(out) != 2:
                 raise ArgumentError(
-                    message("func", "the function's result with has_aux=True", type(out).__name__,
-                            "a pair (output, aux)")
+                    message(
+                        "func",
+                        "the function's result with has_aux=True",
+                        type(out).__name__,
+                        "a pair (output, aux)",
+                    )
                 )
             out, self.aux = out
         flat, self.out_tree = pytree.flatten(out)
@@ -84,8 +90,12 @@ def _primal(x: Any) -> Any:
             inner = x._data.tensor
         if inner is None:
             raise ArgumentError(
-                message("jacfwd", "an auxiliary output", "a value that depends on the tangents' batch",
-                        "one that depends on the arguments only")
+                message(
+                    "jacfwd",
+                    "an auxiliary output",
+                    "a value that depends on the tangents' batch",
+                    "one that depends on the arguments only",
+                )
             )
         x = inner
     return x

@@ -123,7 +123,9 @@ def _spread(in_dims: Any, args: Any, leaves: Sequence[Any]) -> list[int | None]:
     if isinstance(in_dims, dict):
         missing = [k for k in args if k not in in_dims]
         if missing:
-            raise ArgumentError(message("vmap", "argument 'in_dims'", in_dims, f"key {missing[0]!r}"))
+            raise ArgumentError(
+                message("vmap", "argument 'in_dims'", in_dims, f"key {missing[0]!r}")
+            )
         pairs = [(in_dims[k], args[k]) for k in args]
     else:
         pairs = list(zip(entries, args, strict=True))

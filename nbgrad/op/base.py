@@ -13,7 +13,31 @@ from ..tensor import Tensor
 if TYPE_CHECKING:
     from ..autograd.graph import OpNode
 
-REGISTRY: dict[str, Operator] = {}
+
+class Registry(dict[str, "Operator"]):
+    """Operators by name. ``families[prefix](n)`` declares ``prefix_n`` when it is first asked for."""
+
+    families: dict[str, Callable[[int], Any]] = {}
+
+    def __missing__(self, name: str) -> Operator:
+        prefix, _, number = name.rpartition("_")
+        if prefix not in self.families or not number.isdecimal():
+            raise KeyError(name)
+        self.families[prefix](int(number))
+        return self[name]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The operator or ``default``."""
+        try:
+            return self[name]
+        except KeyError:
+            return default
+
+    def __contains__(self, name: object) -> bool:
+        return self.get(str(name)) is not None
+
+
+REGISTRY = Registry()
 OUT = -1  # in ``saves``: the outputs
 
 
@@ -78,7 +102,7 @@ class Operator:
         self.taylor_rule: Callable[..., Any] | None = None
         self.batch_rule: Callable[..., tuple] | None = None
         self.infer_rule: Callable[..., Any] | None = None
-        if name in REGISTRY:
+        if dict.__contains__(REGISTRY, name):
             raise ValueError(f"operator {name!r} is declared twice")
         REGISTRY[name] = self
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..device import on_device
 from ..errors import UnsupportedError
 from ..state import ON, state
 from ..tensor import Tensor, Value
@@ -60,12 +61,16 @@ def sum_to_raw(g: np.ndarray, shape: tuple) -> np.ndarray:
         i + lead for i, n in enumerate(shape) if n == 1 and have[i + lead] != 1
     )
     if axes:
-        g = REGISTRY["sum"].forward((np.asarray(g),), {"axes": axes, "keepdim": False})
+        g = g if on_device(g) else np.asarray(g)
+        g = REGISTRY["sum"].forward((g,), {"axes": axes, "keepdim": False})
     return g if g.shape == shape else g.reshape(shape)
 
 
 def zeros_like(t: Tensor | Spec) -> Tensor:
     """A plain zero tensor of the same shape and dtype."""
+    data = getattr(t, "_data", None)
+    if on_device(data):
+        return Tensor(data.zeros_like())
     return Tensor(np.zeros(t.shape, t.dtype))
 
 

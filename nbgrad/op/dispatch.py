@@ -10,7 +10,8 @@ import numpy as np
 from ..autograd import anomaly
 from ..autograd.graph import OpNode, Packed
 from ..dtypes import as_dtype, get_default_dtype, to_complex
-from ..errors import DTypeError, message
+from ..errors import AutogradError, DTypeError, message
+from ..memory.scope import register
 from ..state import state
 from ..tensor import Level, Meta, Tensor, level_of, shallow
 from .base import OUT, Operator
@@ -45,8 +46,9 @@ def as_tensor(x: Any, op: str = "as_tensor", arg: str = "input") -> Tensor:
         from ..ops.creation import tensor
 
         return tensor(x)
+    what = arg if arg.startswith("argument ") else f"argument '{arg}'"
     raise DTypeError(
-        message(op, f"argument '{arg}'", f"a {type(x).__name__}", "a tensor, an array or a number")
+        message(op, what, f"a {type(x).__name__}", "a tensor, an array or a number")
     )
 
 
@@ -116,20 +118,23 @@ def record(
     live = [o for o in outs if o._data.dtype.kind in "fc" and level_of(o._data) is top]
     if not any(needs) or not live:
         return
-    values, vers = [], []
+    values: Any = []
+    vers: list = []
     for i in op.saved_for(needs, params):
         for t in outs if i == OUT else (args[i],):
             same = level_of(t._data) is top
             values.append(t._data if same else shallow(t))
             vers.append(t._ver)
-    values = pack(values)
+            check_saved(t, op.name)
+    if state.saved_hooks:
+        values, vers = pack(values), []  # versions cannot be followed through hooks
     nrs = tuple(t._nr for t in args)
     node = OpNode(
         op,
         params,
         tuple(t._node if n else None for t, n in zip(args, needs, strict=True)),
         nrs if any(nrs) else None,
-        values,
+        tuple(values),
         tuple(vers),
         sum(v[0] for v in vers),
         [(t._data.shape, t._data.dtype) for t in args],
@@ -139,6 +144,14 @@ def record(
     for nr, o in enumerate(outs):
         if o._data.dtype.kind in "fc" and level_of(o._data) is top:
             o._node, o._nr = node, nr
+
+
+def check_saved(t: Tensor, op: str) -> None:
+    """Raise if a tensor saved for backward was made in inference mode."""
+    if t._meta is not None and t._meta.inference and not state.inference:
+        raise AutogradError(
+            f"{op}: an inference tensor cannot be saved for backward; clone() it outside inference_mode first."
+        )
 
 
 def pack(values: Sequence[Any]) -> tuple:
@@ -162,10 +175,8 @@ def unusual(
         for recorder in state.recorders:
             recorder.record(op, args, params, outs)
     if state.scopes:
-        from ..memory import scope
-
         for o in outs:
-            scope.register(o)
+            register(o)
     if state.inference:
         for o in outs:
             o._meta = o._meta or Meta()

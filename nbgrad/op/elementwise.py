@@ -74,6 +74,7 @@ class Elementwise(Operator):
         self.kernels: dict[Any, np.ufunc] = {}
         self.plans: dict[Any, Plan] = {}
         self.fast = fastpath.make(self)
+        self.rewrite: Callable | None = None  # a better result for special arguments, or None
         self.defined = [
             self.partials[i] is not None
             or bool(contributions and contributions[i])
@@ -91,7 +92,8 @@ class Elementwise(Operator):
             return self.body(*args)
         if len(args) != self.nin:
             raise TypeError(f"{self.name}() takes {self.nin} positional arguments, got {len(args)}")
-        return self.apply(self.coerce(args))
+        found = None if self.rewrite is None else self.rewrite(args)
+        return self.apply(self.coerce(args)) if found is None else found
 
     def coerce(self, args: Sequence[Any]) -> list[Tensor]:
         """Arguments as tensors of one compute dtype (conditions stay bool)."""
@@ -242,10 +244,10 @@ class Elementwise(Operator):
                 continue
             if self.multilinear:
                 term = self(*[t if j == i else x for j, x in enumerate(inputs)])
-            elif self.diagonal:
-                term = self.contributions[i](t, *inputs, out)  # type: ignore[index]
             elif is_complex and self.wirtinger and self.wirtinger[i]:
                 term = self._jvp_wirtinger(i, t, inputs, out)
+            elif self.diagonal:
+                term = self.contributions[i](t, *inputs, out)  # type: ignore[index]
             else:
                 term = scaled(t, self.partial(i, inputs, out))
             total = term if total is None else total + term

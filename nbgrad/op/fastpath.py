@@ -1,4 +1,4 @@
-"""The hot path: generated call functions for unary and binary elementwise operators.
+"""The hot path: call functions of unary and binary elementwise operators.
 
 Each function tests in a few attribute reads that nothing unusual is going on (plain tensors over NumPy arrays of
 one floating dtype, no view, no mode) and then makes the result and its graph node without any intermediate object.
@@ -23,23 +23,34 @@ if TYPE_CHECKING:
 
 BIG = 8192  # elements above which results come from the pool and loops may be threaded
 
-_UNARY = """
-def {name}(x):
-    if type(x) is Tensor and x._meta is None:
-        d = x._data
-        fast = state.fast
-        if fast >= 0 and type(d) is ndarray:
-            k = kernels.get(d.dtype)
-            if k is not None:
-                y = k(d) if d.size <= BIG else call(k, (d,))
-                if type(y) is not ndarray:
-                    y = asarray(y)
-                e = x._node
-                if e is None or not fast or not differentiable:
-                    return Tensor(y)
-                p = plans[d.dtype]
-                if p is not None:
+ndarray, asarray = np.ndarray, np.asarray
+Node = ElementwiseNode
+FLOATS = frozenset({dt.float64, dt.float32})
+COMPLEX = frozenset({dt.complex128, dt.complex64})
+NUMBERS = frozenset({int, float})
+
+
+def _unary(op: Elementwise, kernels: dict, plans: _Plans, wanted: frozenset) -> Any:
+    """The call function of a one-argument operator."""
+    slow, differentiable = op.slow, op.differentiable
+
+    def call_op(x):
+        if type(x) is Tensor and x._meta is None:
+            d = x._data
+            fast = state.fast
+            if fast >= 0 and type(d) is ndarray:
+                k = kernels.get(d.dtype)
+                if k is not None:
+                    y = k(d) if d.size <= BIG else call(k, (d,))
+                    if type(y) is not ndarray:
+                        y = asarray(y)
+                    e = x._node
+                    if e is None or not fast or not differentiable:
+                        return Tensor(y)
+                    p = plans[d.dtype]
                     out = Tensor(y)
+                    if p is None:
+                        return out
                     if p.save_out:
                         ver = out._ver
                         if p.saved:
@@ -54,89 +65,94 @@ def {name}(x):
                         n.nrs = (x._nr,)
                     out._node = n
                     return out
-            elif d.dtype in wanted:
-                prepare(d.dtype)
-                return {name}(x)
-    return slow(x)
-"""
+                elif d.dtype in wanted:
+                    kernels[d.dtype] = op.kernel((d.dtype,))
+                    return call_op(x)
+        return slow(x)
 
-_BINARY = """
-def {name}(x, y):
-    if type(x) is Tensor and x._meta is None:
-        a = x._data
-        fast = state.fast
-        if fast >= 0 and type(a) is ndarray:
-            t = a.dtype
-            k = kernels.get(t)
-            if k is None:
-                if t in wanted:
-                    prepare(t)
-                    return {name}(x, y)
-            elif type(y) is Tensor:
-                b = y._data
-                if b.dtype is t and type(b) is ndarray and y._meta is None:
-                    if a.size <= BIG and b.size <= BIG:
-                        try:
-                            r = k(a, b)
-                        except ValueError:
-                            return slow(x, y)
-                    else:
-                        r = call(k, (a, b))
-                    if type(r) is not ndarray:
-                        r = asarray(r)
-                    if fast and differentiable:
+    return call_op
+
+
+def _binary(op: Elementwise, kernels: dict, plans: _Plans, wanted: frozenset) -> Any:
+    """The call function of a two-argument operator: two tensors, or a tensor and a Python number."""
+    slow, differentiable = op.slow, op.differentiable
+
+    def call_op(x, y):
+        if type(x) is Tensor and x._meta is None:
+            a = x._data
+            fast = state.fast
+            if fast >= 0 and type(a) is ndarray:
+                t = a.dtype
+                k = kernels.get(t)
+                if k is None:
+                    if t in wanted:
+                        kernels[t] = op.kernel((t, t))
+                        return call_op(x, y)
+                elif type(y) is Tensor:
+                    b = y._data
+                    if type(b) is ndarray and b.dtype is t and y._meta is None:
+                        sa = a.shape
+                        sb = b.shape
+                        sh = None if sa == sb else (sa, sb)
+                        if a.size <= BIG and (sh is None or b.size <= BIG):
+                            try:
+                                r = k(a, b)
+                            except ValueError:
+                                return slow(x, y)
+                        else:
+                            r = call(k, (a, b))
+                        if type(r) is not ndarray:
+                            r = asarray(r)
                         ea = x._node
                         eb = y._node
-                        if ea is not None or eb is not None:
-                            p = plans[t][(2 if ea is not None else 0) + (eb is not None)]
-                            if p is None:
-                                return Tensor(r)
-                            sa = a.shape
-                            sb = b.shape
-                            sh = None if sa == sb else (sa, sb)
-                            s = p.saved
-                            if p.save_out:
-                                return slow(x, y)
-                            if not s:
-                                n = Node(p, (ea, eb), None, (), (), 0, sh)
-                            elif len(s) == 2:
-                                va = x._ver
-                                vb = y._ver
-                                n = Node(p, (ea, eb), None, (a, b), (va, vb), va[0] + vb[0], sh)
-                            elif s[0]:
-                                n = Node(p, (ea, eb), None, (b,), (y._ver,), y._ver[0], sh)
-                            else:
-                                n = Node(p, (ea, eb), None, (a,), (x._ver,), x._ver[0], sh)
-                            if x._nr or y._nr:
-                                n.nrs = (x._nr, y._nr)
-                            return Tensor(r, n)
-                    return Tensor(r)
-            elif type(y) in numbers and t in floats:
-                b = t.type(y)
-                r = k(a, b) if a.size <= BIG else call(k, (a, b))
-                if type(r) is not ndarray:
-                    r = asarray(r)
-                if fast and differentiable and x._node is not None:
+                        if (ea is None and eb is None) or not fast or not differentiable:
+                            return Tensor(r)
+                        p = plans[t][(2 if ea is not None else 0) + (eb is not None)]
+                        if p is None:
+                            return Tensor(r)
+                        if p.save_out:
+                            return slow(x, y)
+                        s = p.saved
+                        if not s:
+                            n = Node(p, (ea, eb), None, (), (), 0, sh)
+                        elif len(s) == 2:
+                            va = x._ver
+                            vb = y._ver
+                            n = Node(p, (ea, eb), None, (a, b), (va, vb), va[0] + vb[0], sh)
+                        elif s[0]:
+                            n = Node(p, (ea, eb), None, (b,), (y._ver,), y._ver[0], sh)
+                        else:
+                            n = Node(p, (ea, eb), None, (a,), (x._ver,), x._ver[0], sh)
+                        if x._nr or y._nr:
+                            n.nrs = (x._nr, y._nr)
+                        return Tensor(r, n)
+                elif type(y) in NUMBERS and t in FLOATS:
+                    b = t.type(y)
+                    r = k(a, b) if a.size <= BIG else call(k, (a, b))
+                    if type(r) is not ndarray:
+                        r = asarray(r)
+                    if x._node is None or not fast or not differentiable:
+                        return Tensor(r)
                     p = plans[t][2]
                     if p is None:
                         return Tensor(r)
-                    s = p.saved
                     if p.save_out:
                         return slow(x, y)
+                    s = p.saved
                     if not s:
-                        n = Node(p, (x._node, None), None, (), (), 0, (a.shape, ()))
+                        n = Node(p, (x._node, None), None, (), (), 0, None)
                     elif len(s) == 2:
-                        n = Node(p, (x._node, None), None, (a, b), (x._ver,), x._ver[0], (a.shape, ()))
+                        n = Node(p, (x._node, None), None, (a, b), (x._ver,), x._ver[0], None)
                     elif s[0]:
-                        n = Node(p, (x._node, None), None, (b,), (), 0, (a.shape, ()))
+                        n = Node(p, (x._node, None), None, (b,), (), 0, None)
                     else:
-                        n = Node(p, (x._node, None), None, (a,), (x._ver,), x._ver[0], (a.shape, ()))
+                        n = Node(p, (x._node, None), None, (a,), (x._ver,), x._ver[0], None)
                     if x._nr:
                         n.nrs = (x._nr, 0)
                     return Tensor(r, n)
-                return Tensor(r)
-    return slow(x, y)
-"""
+        return slow(x, y)
+
+    return call_op
 
 
 class _Plans(dict):
@@ -162,36 +178,14 @@ class _Plans(dict):
 
 def make(op: Elementwise) -> Any:
     """The call function of an operator."""
-    if op.nin not in (1, 2) or op.promotion in ("select", "logical"):
-        return _general(op)
-    kernels: dict[np.dtype, np.ufunc] = {}
-    wanted = {dt.float64, dt.float32} | ({dt.complex128, dt.complex64} if op.complex_ok else set())
-
-    def prepare(dtype: np.dtype) -> None:
-        kernels[dtype] = op.kernel((dtype,) * (op.nin or 1))
-
-    scope = {
-        "Tensor": Tensor,
-        "state": state,
-        "ndarray": np.ndarray,
-        "asarray": np.asarray,
-        "kernels": kernels,
-        "plans": _Plans(op),
-        "Node": ElementwiseNode,
-        "slow": op.slow,
-        "call": call,
-        "BIG": BIG,
-        "wanted": wanted,
-        "prepare": prepare,
-        "differentiable": op.differentiable,
-        "numbers": frozenset({int, float}),
-        "floats": frozenset({dt.float64, dt.float32}),
-    }
-    name = op.name if op.name.isidentifier() else "call_op"
-    text = (_UNARY if op.nin == 1 else _BINARY).replace("{name}", name)
-    exec(compile(text, f"<nbgrad fast path of {op.name}>", "exec"), scope)
-    fn = scope[name]
-    fn.__doc__, fn.__module__, fn.__qualname__ = op.doc, "nbgrad", name
+    if op.nin not in (1, 2) or op.promotion in ("select", "logical", "integral"):
+        fn = _general(op)
+    else:
+        kernels: dict[np.dtype, np.ufunc] = {}
+        wanted = FLOATS | COMPLEX if op.complex_ok else FLOATS
+        fn = (_unary if op.nin == 1 else _binary)(op, kernels, _Plans(op), wanted)
+    fn.__doc__, fn.__module__ = op.doc, "nbgrad"
+    fn.__name__ = fn.__qualname__ = op.name
     return fn
 
 
@@ -201,8 +195,6 @@ def _general(op: Elementwise) -> Any:
     def call_op(*args: Any) -> Any:
         return op.slow(*args)
 
-    call_op.__doc__, call_op.__module__ = op.doc, "nbgrad"
-    call_op.__name__ = call_op.__qualname__ = op.name
     return call_op
 
 

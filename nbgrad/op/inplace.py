@@ -19,6 +19,10 @@ from .base import REGISTRY
 from .dispatch import cast, record, top_level
 from .interpreter import check_inside, promote
 
+_OVERLAP = (
+    "{}_: several elements of the written tensor share one memory location "
+    "(an expanded or overlapping view); clone() it before writing."
+)
 _RANK = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
 
 
@@ -34,11 +38,13 @@ def check_writable(t: Tensor, op: str, value: Tensor | None = None) -> None:
     if state.births:
         check_inside(base, op)
     if state.protected and id(t._ver) in state.protected:
-        raise ProtectedWrite(op)
+        raise ProtectedWriteError(op)
     if t._meta is not None and t._meta.detached and level is not None:
         raise TraceError(
             f"{op}_: a detached alias cannot be written in place inside {level.name}; clone() it first."
         )
+    if t._meta is not None and t._meta.frozen:
+        raise AutogradError(f"{op}_: {t._meta.frozen}.")
     if recording and isinstance(base._node, AccumulateGrad):
         what = "a leaf" if base is t else "a view of a leaf"
         raise AutogradError(
@@ -62,10 +68,9 @@ def check_writable(t: Tensor, op: str, value: Tensor | None = None) -> None:
                 f"{op}_: the tensor's memory is read-only; clone() the tensor first."
             )
         if t._data.size > 1 and self_overlaps(array_layout(t._data)):
-            raise AutogradError(
-                f"{op}_: several elements of the written tensor share one memory location "
-                "(an expanded or overlapping view); clone() it before writing."
-            )
+            raise AutogradError(_OVERLAP.format(op))
+    elif not isinstance(t._data, Value) and t._data.size > 1 and self_overlaps(t._data.layout):
+        raise AutogradError(_OVERLAP.format(op))
     if value is not None and _RANK[value.dtype.kind] > _RANK[t.dtype.kind]:
         raise DTypeError(
             message(
@@ -78,7 +83,7 @@ def check_writable(t: Tensor, op: str, value: Tensor | None = None) -> None:
         )
 
 
-class ProtectedWrite(AutogradError):
+class ProtectedWriteError(AutogradError):
     """A custom function's forward wrote an input that it may not change."""
 
     def __init__(self, op: str):

@@ -36,8 +36,6 @@ def cpu_ufunc(name: str, ins: Sequence[Expr], outs: Sequence[Expr]) -> np.ufunc:
         [e.dtype for e in outs],
         lines,
         results,
-        scalar.NAMESPACE,
-        scalar.salt(),
         [e.value for e in ins],
     )
 
@@ -216,11 +214,12 @@ def contribution(op: Elementwise, i: int, g: Any, xs: Sequence[Any], out: Any, d
     """
     from ..ops.elementwise import conj
 
-    if op.contributions is not None and op.contributions[i] is not None:
-        return op.contributions[i](g, *xs, out)
     dtype = xs[i].dtype if dtype is None else dtype
-    if dtype.kind == "c" and op.wirtinger is not None and op.wirtinger[i] is not None:
-        dz, dzbar = op.wirtinger[i](*xs, out)
+    wirtinger = op.wirtinger[i] if op.wirtinger is not None and dtype.kind == "c" else None
+    if op.contributions is not None and op.contributions[i] is not None and wirtinger is None:
+        return op.contributions[i](g, *xs, out)
+    if wirtinger is not None:
+        dz, dzbar = wirtinger(*xs, out)
         if g.dtype.kind != "c":
             g = _cast(g, dtype)
         first = None if _zero(dzbar) else scaled(conj(g), dzbar)

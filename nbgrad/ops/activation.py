@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..codegen.expr import Expr, m
+from ..codegen.expr import m
 from ..errors import ArgumentError, message
 from ..op import elementwise
 from ..op.public import public
@@ -65,7 +65,7 @@ def leaky_relu(input: Any, negative_slope: Any = 0.01) -> Any:
     complex_ok=False,
     promotion="float",
     partials=(
-        lambda x, a, out: where(x > 0, 1 + 0 * a, a * exp(x)),
+        lambda x, a, out: where(x > 0, 1.0, a * exp(x)),
         lambda x, a, out: drop(x > 0, expm1(x)),
     ),
     tests=elements(SIDES, POSITIVE),
@@ -85,19 +85,13 @@ def elu(input: Any, alpha: Any = 1.0) -> Any:
 @elementwise(
     complex_ok=False,
     promotion="float",
-    partials=(
-        lambda x, out: SELU_SCALE * where(x > 0, _one_like(x), SELU_ALPHA * exp(x)),
-    ),
+    partials=(lambda x, out: SELU_SCALE * where(x > 0, 1.0, SELU_ALPHA * exp(x)),),
     tests=elements(SIDES),
     reference=lambda x: SELU_SCALE * np.where(x > 0, x, SELU_ALPHA * np.expm1(x)),
 )
 def selu(x):
     """Self-normalising exponential linear unit (Klambauer et al., arXiv 1706.02515)."""
     return SELU_SCALE * m.select(x > 0, x, SELU_ALPHA * m.expm1(x))
-
-
-def _one_like(x: Any) -> Any:
-    return m.const(1, x) if isinstance(x, Expr) else x.ones_like_()
 
 
 @elementwise(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..errors import ShapeError, message
 from ..op import as_tensor, cast, elementwise
 from ..op.inplace import inplace
 from ..op.public import METHODS
@@ -16,6 +17,16 @@ def second(x, v):
     return v
 
 
+def _fits(value: Tensor, target: Tensor, op: str, arg: str) -> None:
+    """Raise unless a value broadcasts to the tensor it is written to."""
+    given, full = tuple(value.shape), tuple(target.shape)
+    tail = full[len(full) - len(given) :]
+    if len(given) <= len(full) and all(n in (1, m) for n, m in zip(given, tail, strict=True)):
+        return
+    wanted = f"one that broadcasts to {full}, the shape of the tensor written to"
+    raise ShapeError(message(op, f"argument '{arg}' of shape", given, wanted))
+
+
 def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     """Copy ``src`` (broadcast, converted to this dtype) into this tensor; differentiable in ``src``."""
     value = as_tensor(src, "copy_", "src")
@@ -23,11 +34,16 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
         value = value.to(self.device)
     if self.dtype.kind != "c" and value.dtype.kind == "c":
         value = value.real if isinstance(value.real, Tensor) else value.real()
+    _fits(value, self, "copy_", "src")
     return inplace(lambda t: second(t, cast(value, t.dtype)), "copy", self)
 
 
 def fill_(self: Tensor, value: Any) -> Tensor:
     """Overwrite every element with one number (or a 0-d tensor)."""
+    value = value if isinstance(value, bool | int | float | complex) else as_tensor(value, "fill_", "value")
+    if isinstance(value, Tensor) and value.ndim:
+        given = tuple(value.shape)
+        raise ShapeError(message("fill_", "argument 'value' of shape", given, "one number", "Use copy_."))
     return inplace(lambda t: second(t, value), "fill", self)
 
 

@@ -162,22 +162,20 @@ def _shift(op: str, x: Any, y: Any, beyond: Any) -> Any:
     return m.select(outside, beyond, m.shl(x, safe) if op == "shl" else m.shr(x, safe))
 
 
-@elementwise(
-    alias=("left_shift",), promotion="integral", tests=_SHIFTS, reference=np.left_shift
-)
+@elementwise(alias=("left_shift",), promotion="integral", tests=_SHIFTS, reference=np.left_shift)
 def bitwise_left_shift(x, y):
     """``x << y``; bits shifted out are lost, and a shift outside 0 .. bits-1 gives 0."""
     return _shift("shl", *_counts(x, y), m.const(0, x))
 
 
-@elementwise(
-    alias=("right_shift",), promotion="integral", tests=_SHIFTS, reference=np.right_shift
-)
+@elementwise(alias=("right_shift",), promotion="integral", tests=_SHIFTS, reference=np.right_shift)
 def bitwise_right_shift(x, y):
     """``x >> y`` with sign extension; a shift outside 0 .. bits-1 gives 0, or -1 for negative x."""
     x, y = _counts(x, y)
     zero = m.const(0, x)
-    return _shift("shr", x, y, m.select(x < 0, m.const(-1, x), zero) if x.dtype.kind == "i" else zero)
+    return _shift(
+        "shr", x, y, m.select(x < 0, m.const(-1, x), zero) if x.dtype.kind == "i" else zero
+    )
 
 
 def _counts(x: Any, y: Any) -> tuple[Any, Any]:

@@ -14,7 +14,7 @@ from ..op import as_tensor, cast, elementwise
 from ..op.public import METHODS, public
 from .arithmetic import mul
 from .sampling import REAL, SIDES, elements
-from .selection import conj, drop, zmul
+from .selection import conj, drop, real, zmul
 from .transcendental import cos, sin
 
 
@@ -109,7 +109,7 @@ def _angle_wirtinger(x: Any) -> Any:
     method=False,
     inplace=False,
     linear="all",
-    partials=(lambda re, im, out: 1, lambda re, im, out: 1j),
+    contributions=(lambda ct, re, im, out: real(ct), lambda ct, re, im, out: imag(ct)),
     tests=elements(REAL, REAL),
     reference=lambda re, im: np.asarray(re + 1j * im).astype(
         np.result_type(re.dtype, np.complex64)

@@ -8,8 +8,9 @@ import numpy as np
 
 from .. import dtypes as dt
 from ..autograd.graph import AccumulateGrad
-from ..errors import DTypeError, ShapeError, message
+from ..errors import ArgumentError, DTypeError, ShapeError, message
 from ..memory import host
+from ..memory.scope import register
 from ..op.dispatch import scalar_dtype
 from ..state import state
 from ..tensor import Tensor
@@ -30,9 +31,7 @@ def finish(data: np.ndarray, requires_grad: bool, op: str, device: Any = None) -
     if requires_grad:
         require_grad(t, op)
     if state.scopes:
-        from ..memory import scope
-
-        scope.register(t)
+        register(t)
     return t
 
 
@@ -80,7 +79,7 @@ def tensor(
 
 def _from_python(data: Any) -> np.ndarray:
     if isinstance(data, bool | int | float | complex):
-        return np.asarray(data, scalar_dtype(data))
+        return _scalar(data)
     if isinstance(data, list | tuple) and any(isinstance(x, Tensor) for x in data):
         data = [x.detach().cpu().numpy() if isinstance(x, Tensor) else x for x in data]
     try:
@@ -98,6 +97,15 @@ def _from_python(data: Any) -> np.ndarray:
     if array.dtype.kind == "c" and not _has_numpy(data):
         return array.astype(dt.to_complex(dt.get_default_dtype()))
     return array
+
+
+def _scalar(x: Any) -> np.ndarray:
+    try:
+        return np.asarray(x, scalar_dtype(x))
+    except OverflowError:
+        raise ArgumentError(
+            message("tensor", "argument 'data'", x, "a number that fits int64", "Pass a float.")
+        ) from None
 
 
 def _has_numpy(data: Any) -> bool:
@@ -155,9 +163,27 @@ def shape_of(size: tuple, op: str) -> tuple:
     return shape
 
 
+def _count(n: Any, op: str, arg: str) -> int:
+    """A number of elements, checked."""
+    if not hasattr(n, "__index__") or n.__index__() < 0:
+        raise ArgumentError(message(op, f"argument '{arg}'", repr(n), "an integer >= 0"))
+    return n.__index__()
+
+
+def _number(x: Any, op: str, arg: str) -> Any:
+    """One number (a 0-d tensor or array gives its value), checked."""
+    if isinstance(x, Tensor | np.ndarray) and x.ndim == 0:
+        x = x.item()
+    if not isinstance(x, bool | int | float | complex | np.number | np.bool_):
+        what = f"a {type(x).__name__}"
+        raise DTypeError(message(op, f"argument '{arg}'", what, "one number", "Index it first."))
+    return x
+
+
 def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad=False):
     """A tensor of the given shape filled with one number."""
     shape = shape_of(size if isinstance(size, tuple | list) else (size,), "full")
+    fill_value = _number(fill_value, "full", "fill_value")
     target = scalar_dtype(fill_value) if dtype is None else dt.as_dtype(dtype, "full")
     data = host.empty(shape, target)
     data[...] = fill_value
@@ -235,6 +261,7 @@ def arange(
     """``arange(end)``, ``arange(start, end)`` or ``arange(start, end, step)``."""
     if not 1 <= len(args) <= 3:
         raise TypeError(f"arange() takes 1 to 3 positional arguments, got {len(args)}")
+    args = tuple(_number(a, "arange", f"number {i}") for i, a in enumerate(args))
     if len(args) == 3 and args[2] == 0:
         raise ShapeError(message("arange", "argument 'step'", 0, "a number other than zero"))
     integral = all(isinstance(a, int | np.integer) for a in args)
@@ -246,12 +273,16 @@ def arange(
 
 def linspace(start, end, steps: int, *, dtype: Any = None, device: Any = None, requires_grad=False):
     """``steps`` evenly spaced numbers from ``start`` to ``end``, both included."""
+    steps = _count(steps, "linspace", "steps")
+    start, end = _number(start, "linspace", "start"), _number(end, "linspace", "end")
     target = dt.get_default_dtype() if dtype is None else dt.as_dtype(dtype)
     return finish(np.linspace(start, end, steps, dtype=target), requires_grad, "linspace", device)
 
 
 def logspace(start, end, steps: int, base: float = 10.0, *, dtype: Any = None, requires_grad=False):
     """``base ** linspace(start, end, steps)``."""
+    steps = _count(steps, "logspace", "steps")
+    start, end = _number(start, "logspace", "start"), _number(end, "logspace", "end")
     target = dt.get_default_dtype() if dtype is None else dt.as_dtype(dtype)
     return finish(
         np.logspace(start, end, steps, base=base, dtype=target), requires_grad, "logspace"
@@ -261,6 +292,7 @@ def logspace(start, end, steps: int, base: float = 10.0, *, dtype: Any = None, r
 def eye(
     n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad=False
 ):
-    """The identity matrix."""
+    """The identity matrix, ``n`` by ``m`` (square if ``m`` is not given)."""
+    n, m = _count(n, "eye", "n"), None if m is None else _count(m, "eye", "m")
     target = dt.get_default_dtype() if dtype is None else dt.as_dtype(dtype)
     return finish(np.eye(n, m, dtype=target), requires_grad, "eye", device)

@@ -18,7 +18,8 @@ from ..op.batching import materialize
 from ..op.public import public
 from ..op.samples import Sample, draw
 from ..tensor import Tensor
-from .elementwise import div, eq, keep, mul, ne, where
+from .compare import eq, ne
+from .elementwise import div, keep, mul, where
 from .index import fitting, guarded, index
 from .view import _reshape, expand, slice_
 

@@ -217,7 +217,7 @@ def _(x, v, *idx, axes, accumulate):
 def _(g, out, x, v, *idx, needs, axes, accumulate):
     gx = gv = None
     if needs[0]:
-        zero = Tensor(np.zeros((1,) * len(v.shape), v.dtype))
+        zero = Tensor(np.zeros((), v.dtype))
         gx = g if accumulate else index_put(g, zero, *idx, axes=axes, accumulate=False)
     if needs[1]:
         gv = index(g, *idx, axes=axes)

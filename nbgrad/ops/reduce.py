@@ -1,34 +1,402 @@
-"""Reductions: public functions over the reduction primitives."""
+"""Reductions: sums, products, extrema, counts; public functions take any dimensions and NumPy's spellings."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from .. import dtypes as dt
 from .. import layout as lay
-from ..op import as_tensor, cast
-from ..op.public import public
+from ..op import Spec, as_tensor, cast, operator
+from ..op.base import OUT
+from ..op.batching import front
+from ..op.public import PUBLIC, public
+from ..op.samples import Sample, draw
 from ..tensor import Tensor
 from .basic import sum_
+from .common import (
+    MinMax,
+    axis_of,
+    count,
+    need_elements,
+    need_order,
+    numeric,
+    numpy_names,
+    ordered,
+    reduce_array,
+    reduction,
+    unreduce,
+)
+from .elementwise import cj, drop, zmul
+from .scan import cumprod_
+from .sort import at_index
+from .view import _reshape, permute
+
+
+def reduction_samples(
+    *extra: dict, low: float = -2.0, high: float = 2.0, empty: bool = True
+) -> Any:
+    """Samples over several axes, with and without keepdim, one for each set of further parameters."""
+
+    def make(rng: np.random.Generator, dtype: np.dtype) -> list[Sample]:
+        rows = [((2, 3), (0, 1), False), ((2, 3), (1,), True), ((2, 3, 2), (0, 2), False)]
+        rows += [((), (), False)]
+        if empty:
+            rows += [((0, 3), (0,), False)]
+        return [
+            Sample((draw(rng, dtype, shape, low, high),), {"axes": axes, "keepdim": keep, **params})
+            for shape, axes, keep in rows
+            for params in extra or ({},)
+        ]
+
+    return make
+
+
+def numpy_reduction(fn: Any) -> Any:
+    """A NumPy reduction as a reference for an operator with ``axes, keepdim``."""
+    return lambda x, axes, keepdim: fn(x, axis=axes, keepdims=keepdim) if axes else fn(x[None], 0)
+
+
+# -- product ----------------------------------------------------------------------------------------
+
+
+@operator("prod", saves=(0,), tests=reduction_samples(), reference=numpy_reduction(np.prod))
+def prod_(x, *, axes, keepdim):
+    """Product over axes."""
+    return reduce_array("prod", x, axes, keepdim)
+
+
+def _others(x: Any, axes: tuple) -> Any:
+    """For each element the product of all the others it is reduced with (no division: zeros are fine)."""
+    if len(axes) < 2:
+        axis = axes[0] if axes else 0
+        left = cumprod_(x, axis=axis, before=True, reverse=False)
+        return left * cumprod_(x, axis=axis, before=True, reverse=True)
+    kept = tuple(i for i in range(x.ndim) if i not in axes)
+    moved = permute(x, dims=kept + axes)
+    flat = _reshape(moved, (*(x.shape[i] for i in kept), count(x.shape, axes)))
+    out = _reshape(_others(flat, (flat.ndim - 1,)), moved.shape)
+    back = [0] * x.ndim
+    for place, axis in enumerate(kept + axes):
+        back[axis] = place
+    return permute(out, dims=tuple(back))
+
+
+@prod_.vjp
+def _(g, out, x, *, needs, axes, keepdim):
+    return (zmul(unreduce(g, x.shape, axes, keepdim), cj(_others(x, axes))),)
+
+
+@prod_.jvp
+def _(tangents, out, x, *, axes, keepdim):
+    return sum_(zmul(tangents[0], _others(x, axes)), axes=axes, keepdim=keepdim)
+
+
+reduction(prod_, lambda d: dt.int64 if d.kind in "biu" else d)
+
+
+# -- extrema ----------------------------------------------------------------------------------------
+
+
+def _share(x: Any, out: Any, axes: tuple, keepdim: bool) -> Any:
+    """How the elements that attain an extremum share its gradient: evenly."""
+    o = unreduce(out, x.shape, axes, keepdim)
+    hit = cast((x == o) | ((x != x) & (o != o)), x.dtype)
+    return hit / sum_(hit, axes=axes, keepdim=True)
+
+
+def _extremum(name: str, kernel: str, reference: Any) -> Any:
+    @operator(
+        name,
+        saves=(0, OUT),
+        tests=ordered(reduction_samples(empty=False)),
+        reference=numpy_reduction(reference),
+    )
+    def op(x, *, axes, keepdim):
+        need_order(x, name)
+        return reduce_array(kernel, x, axes, keepdim)
+
+    op.doc = f"The {kernel}imum over axes; NaN propagates; ties share the gradient evenly."
+
+    @op.vjp
+    def _(g, out, x, *, needs, axes, keepdim):
+        share = _share(x, out, axes, keepdim)
+        return (zmul(unreduce(g, x.shape, axes, keepdim), share),)
+
+    @op.jvp
+    def _(tangents, out, x, *, axes, keepdim):
+        share = _share(x, out, axes, keepdim)
+        return sum_(zmul(tangents[0], share), axes=axes, keepdim=keepdim)
+
+    return reduction(op)
+
+
+amax_ = _extremum("amax", "max", np.max)
+amin_ = _extremum("amin", "min", np.min)
+
+
+def _arg_extremum(name: str, fn: Any) -> Any:
+    def forward(x, *, axis):
+        if not x.ndim:
+            return np.zeros((), np.int64)
+        return np.asarray(fn(x, axis=axis, keepdims=True), np.int64)
+
+    samples = [({"axis": 0}), ({"axis": 1})]
+    op = operator(
+        name,
+        differentiable=False,
+        tests=ordered(
+            lambda rng, dtype: [Sample((draw(rng, dtype, (3, 4), -2, 2),), p) for p in samples]
+        ),
+        reference=lambda x, axis: fn(x, axis=axis, keepdims=True),
+    )(forward)
+    op.doc = f"Index of the {name[3:]}imum along an axis, which is kept (the first of equals)."
+
+    @op.batch
+    def _(dims, x, *, axis):
+        x = front(x, dims[0])
+        if x.ndim == 1:
+            return _reshape(op(_reshape(x, (*x.shape, 1)), axis=1), x.shape), 0
+        return op(x, axis=axis + 1), 0
+
+    @op.infer
+    def _(x, *, axis):
+        shape = (*x.shape[:axis], 1, *x.shape[axis + 1 :]) if x.shape else ()
+        return Spec(shape, dt.int64)
+
+    return op
+
+
+argmax_ = _arg_extremum("argmax", np.argmax)
+argmin_ = _arg_extremum("argmin", np.argmin)
+
+
+# -- truth and counts -------------------------------------------------------------------------------
+
+
+def _predicate(name: str, kernel: str, reference: Any, dtype: np.dtype) -> Any:
+    @operator(
+        name,
+        differentiable=False,
+        tests=reduction_samples(),
+        reference=numpy_reduction(reference),
+    )
+    def op(x, *, axes, keepdim):
+        return reduce_array(kernel, x, axes, keepdim)
+
+    op.doc = f"`{name}` over axes; a {dtype.name}."
+    return reduction(op, lambda _: dtype)
+
+
+any_op = _predicate("any", "any", np.any, dt.bool_)
+all_op = _predicate("all", "all", np.all, dt.bool_)
+count_op = _predicate("count_nonzero", "count", np.count_nonzero, dt.int64)
+
+
+# -- public functions -------------------------------------------------------------------------------
+
+
+def prepared(x: Any, dim: Any, dtype: Any, op: str, inexact: bool = False) -> tuple[Tensor, tuple]:
+    """The tensor in the dtype asked for (or a floating one), and the axes as a sorted tuple."""
+    x = as_tensor(x, op)
+    if dtype is not None:
+        x = cast(x, dt.as_dtype(dtype, op))
+    elif inexact:
+        x = cast(x, dt.to_inexact(x.dtype))
+    return x, lay.normalize_axes(dim, x.ndim, op)
 
 
 @public(name="sum")
+@numpy_names
 def sum(x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """Sum over the given dimensions (all by default)."""
-    x = as_tensor(x, "sum")
-    if dtype is not None:
-        x = cast(x, dt.as_dtype(dtype, "sum"))
-    return sum_(x, axes=lay.normalize_axes(dim, x.ndim, "sum"), keepdim=bool(keepdim))
+    """Sum over the given dimensions (all by default); integers and bools give int64.
+
+    Pairwise summation; float32 accumulates in float64.
+    """
+    x, axes = prepared(x, dim, dtype, "sum")
+    return sum_(x, axes=axes, keepdim=bool(keepdim))
 
 
 @public
+@numpy_names
 def mean(x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Arithmetic mean over the given dimensions (all by default); NaN for an empty one."""
-    x = as_tensor(x, "mean")
-    x = cast(x, dt.to_inexact(x.dtype) if dtype is None else dt.as_dtype(dtype, "mean"))
-    axes = lay.normalize_axes(dim, x.ndim, "mean")
-    count = 1
-    for a in axes:
-        count *= x.shape[a]
+    x, axes = prepared(x, dim, dtype, "mean", inexact=True)
+    half = x.dtype is dt.float16
+    if half:
+        x = cast(x, dt.float32)  # the sum may be out of range where the mean is not
     total = sum_(x, axes=axes, keepdim=bool(keepdim))
-    return total / count if count else total * float("nan")
+    n = count(x.shape, axes)
+    out = total / n if n else total * float("nan")
+    return cast(out, dt.float16) if half else out
+
+
+@public
+@numpy_names
+def prod(x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """Product over the given dimensions (all by default); 1 for an empty one.
+
+    Derivatives of every order are right at zeros too.
+    """
+    x, axes = prepared(x, dim, dtype, "prod")
+    return prod_(x, axes=axes, keepdim=bool(keepdim))
+
+
+def _reduce_extremum(x: Any, dim: Any, keepdim: bool, name: str, op: Any) -> Tensor:
+    x = numeric(x, name, real=True)
+    axes = lay.normalize_axes(dim if dim != () else None, x.ndim, name)
+    need_elements(x, axes, name)
+    return op(x, axes=axes, keepdim=bool(keepdim))
+
+
+@public
+@numpy_names
+def amax(x: Any, dim: Any = None, keepdim: bool = False) -> Tensor:
+    """Maximum over the given dimensions; NaN propagates; ties share the gradient evenly.
+
+    Raises
+    ------
+    ShapeError : nothing to reduce over.
+    """
+    return _reduce_extremum(x, dim, keepdim, "amax", amax_)
+
+
+@public
+@numpy_names
+def amin(x: Any, dim: Any = None, keepdim: bool = False) -> Tensor:
+    """Minimum over the given dimensions; NaN propagates; ties share the gradient evenly.
+
+    Raises
+    ------
+    ShapeError : nothing to reduce over.
+    """
+    return _reduce_extremum(x, dim, keepdim, "amin", amin_)
+
+
+@public
+@numpy_names
+def aminmax(x: Any, *, dim: int | None = None, keepdim: bool = False) -> MinMax:
+    """``(min, max)`` over one dimension or all."""
+    return MinMax(amin(x, dim, keepdim), amax(x, dim, keepdim))
+
+
+def _extremum_along(x: Any, dim: Any, keepdim: bool, name: str, pairwise: str) -> Any:
+    whole, arg = (amax_, argmax_) if name == "max" else (amin_, argmin_)
+    if isinstance(dim, Tensor | np.ndarray):
+        return PUBLIC[pairwise](x, dim)
+    if dim is None or isinstance(dim, tuple | list):
+        return _reduce_extremum(x, dim, keepdim, name, whole)
+    x = numeric(x, name, real=True)
+    axis = axis_of(dim, x, name)
+    need_elements(x, (axis,) if x.ndim else (), name)
+    return at_index(x, arg(x, axis=axis), axis, keepdim)
+
+
+@public
+@numpy_names
+def max(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """The maximum of all elements, or ``(values, indices)`` along a dimension.
+
+    NaN propagates. Without ``dim`` ties share the gradient evenly; with it the gradient goes to
+    the returned index (the first of equals). ``max(x, other)`` is `maximum`.
+
+    Raises
+    ------
+    ShapeError : nothing to reduce over.
+    """
+    return _extremum_along(x, dim, keepdim, "max", "maximum")
+
+
+@public
+@numpy_names
+def min(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """The minimum of all elements, or ``(values, indices)`` along a dimension.
+
+    NaN propagates. Without ``dim`` ties share the gradient evenly; with it the gradient goes to
+    the returned index (the first of equals). ``min(x, other)`` is `minimum`.
+
+    Raises
+    ------
+    ShapeError : nothing to reduce over.
+    """
+    return _extremum_along(x, dim, keepdim, "min", "minimum")
+
+
+def _arg(x: Any, dim: int | None, keepdim: bool, name: str, op: Any) -> Tensor:
+    x = numeric(x, name, real=True)
+    flat = _reshape(x, (x._data.size,)) if dim is None else x
+    axis = 0 if dim is None else axis_of(dim, x, name)
+    need_elements(flat, (axis,) if flat.ndim else (), name)
+    at = op(flat, axis=axis)
+    if dim is None:
+        return _reshape(at, (1,) * x.ndim if keepdim else ())
+    if keepdim or not x.ndim:
+        return at
+    return _reshape(at, (*x.shape[:axis], *x.shape[axis + 1 :]))
+
+
+@public
+@numpy_names
+def argmax(x: Any, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    """Index of the maximum (of equals the first; the first NaN if there is one), in the flat tensor or along dim."""
+    return _arg(x, dim, keepdim, "argmax", argmax_)
+
+
+@public
+@numpy_names
+def argmin(x: Any, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    """Index of the minimum (of equals the first; the first NaN if there is one), in the flat tensor or along dim."""
+    return _arg(x, dim, keepdim, "argmin", argmin_)
+
+
+def _truth(x: Any, dim: Any, keepdim: bool, name: str, op: Any) -> Tensor:
+    x = as_tensor(x, name)
+    return op(x, axes=lay.normalize_axes(dim, x.ndim, name), keepdim=bool(keepdim))
+
+
+@public
+@numpy_names
+def any_(x: Any, dim: Any = None, keepdim: bool = False) -> Tensor:
+    """Whether any element is not zero (NaN is not zero); False for none."""
+    return _truth(x, dim, keepdim, "any", any_op)
+
+
+@public
+@numpy_names
+def all_(x: Any, dim: Any = None, keepdim: bool = False) -> Tensor:
+    """Whether all elements are not zero; True for none."""
+    return _truth(x, dim, keepdim, "all", all_op)
+
+
+@public
+@numpy_names
+def count_nonzero(x: Any, dim: Any = None, keepdim: bool = False) -> Tensor:
+    """How many elements are not zero (int64)."""
+    return _truth(x, dim, keepdim, "count_nonzero", count_op)
+
+
+def _without_nan(x: Any, dim: Any, dtype: Any, op: str) -> tuple[Tensor, Tensor, tuple]:
+    x, axes = prepared(x, dim, dtype, op, inexact=True)
+    missing = x != x
+    return drop(missing, x), missing, axes
+
+
+@public
+@numpy_names
+def nansum(x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """Sum that leaves NaN out; the gradient at NaN is 0."""
+    if as_tensor(x, "nansum").dtype.kind in "biu" and dtype is None:
+        return sum(x, dim, keepdim)
+    kept, _, axes = _without_nan(x, dim, dtype, "nansum")
+    return sum_(kept, axes=axes, keepdim=bool(keepdim))
+
+
+@public
+@numpy_names
+def nanmean(x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """Mean that leaves NaN out (NaN where nothing is left); the gradient at NaN is 0."""
+    kept, missing, axes = _without_nan(x, dim, dtype, "nanmean")
+    total = sum_(kept, axes=axes, keepdim=bool(keepdim))
+    n = count_op(missing == False, axes=axes, keepdim=bool(keepdim))  # noqa: E712
+    return total / cast(n, total.dtype)

@@ -14,7 +14,7 @@ from ..op import Spec, as_tensor, cast, operator
 from ..op.batching import materialize
 from ..op.public import METHODS, PUBLIC, public
 from ..tensor import Tensor, Value
-from .elementwise import eq
+from .compare import eq
 from .elementwise import where as select
 from .gather import gather_, index_of, like_given
 from .index import fitting

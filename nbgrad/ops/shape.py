@@ -146,10 +146,14 @@ def as_strided(x: Any, size: Any, stride: Any, storage_offset: int | None = None
     own = layout_of(x)
     base_layout = layout_of(base)
     offset = own.offset if storage_offset is None else storage_offset
-    layout = lay.Layout(shape_of((tuple(size),), "as_strided"), tuple(stride), offset)
+    shape, stride = shape_of((tuple(size),), "as_strided"), tuple(stride)
+    if len(stride) != len(shape):
+        given = f"{stride} for {len(shape)} dimensions"
+        raise ShapeError(message("as_strided", "argument 'stride'", given, "one stride a dimension"))
+    layout = lay.Layout(shape, stride, offset)
     low, high = lay.extent(layout)
     bottom, top = lay.extent(base_layout)
-    if len(layout.strides) != len(layout.shape) or low < bottom or high > top:
+    if low < bottom or high > top:
         raise ShapeError(
             message(
                 "as_strided", "the view", layout, f"elements {bottom} to {top - 1} of the storage"

@@ -23,7 +23,8 @@ LN2, LN10 = math.log(2.0), math.log(10.0)
 
 
 def _is_complex(x: Any) -> bool:
-    return x.dtype.kind == "c"
+    """Whether a complex branch applies; an input that a partial's real branch does not read is not saved: None."""
+    return x is not None and x.dtype.kind == "c"
 
 
 # -- powers and roots -------------------------------------------------------------------------------
@@ -344,9 +345,7 @@ def cos(x):
 
 
 @elementwise(
-    partials=(
-        lambda x, out: square(reciprocal(cos(x))) if _is_complex(x) else 1 + out * out,
-    ),
+    partials=(lambda x, out: square(reciprocal(cos(x))) if _is_complex(x) else 1 + out * out,),
     promotion="float",
     tests=elements((-1.2, 1.2)),
     reference=np.tan,
@@ -389,9 +388,7 @@ def acos(x):
 
 @elementwise(
     alias=("arctan",),
-    partials=(
-        lambda x, out: reciprocal((x - 1j) * (x + 1j) if _is_complex(x) else 1 + x * x),
-    ),
+    partials=(lambda x, out: reciprocal((x - 1j) * (x + 1j) if _is_complex(x) else 1 + x * x),),
     promotion="float",
     tests=elements((0.2, 2.0)),
     reference=np.arctan,

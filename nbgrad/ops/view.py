@@ -10,11 +10,33 @@ from .. import layout as lay
 from ..layout import Layout
 from ..op import Spec, ViewOp, operator, view
 from ..op.samples import calls
-from ..op.view import array_layout, strided
+from ..op.view import array_layout, layout_of, strided
 
 
-@view(
+class Reshape(ViewOp):
+    """``reshape`` copies first where the layout needs it (a replayed tape may meet other strides)."""
+
+    def __call__(self, x: Any, **params: Any) -> Any:
+        data = x._data
+        if type(data) is np.ndarray:
+            layout = array_layout(data)
+        else:
+            layout = getattr(data, "layout", None) or layout_of(x)
+        if lay.reshape(layout, params["shape"]) is None:
+            x = contiguous_copy(x)
+        return super().__call__(x, **params)
+
+
+def _reshape_layout(layout: Layout, *, shape: tuple) -> Layout:
+    found = lay.reshape(layout, shape)
+    assert found is not None, "reshape of a layout that needs a copy"
+    return found
+
+
+reshape = Reshape(
     "reshape",
+    _reshape_layout,
+    doc="The same elements in a new shape.",
     tests=calls(
         (((2, 3),), {"shape": (3, 2)}),
         (((),), {"shape": (1, 1)}),
@@ -22,11 +44,6 @@ from ..op.view import array_layout, strided
     ),
     reference=lambda x, shape: np.reshape(x, shape),
 )
-def reshape(layout: Layout, *, shape: tuple) -> Layout:
-    """The same elements in a new shape; only for layouts that allow it without a copy."""
-    found = lay.reshape(layout, shape)
-    assert found is not None, "reshape of a layout that needs a copy"
-    return found
 
 
 @reshape.vjp
@@ -45,11 +62,6 @@ def _reshape(x: Any, shape: tuple) -> Any:
     shape = tuple(shape)
     if tuple(x.shape) == shape:
         return x
-    data = x._data
-    if (type(data) is np.ndarray and lay.reshape(array_layout(data), shape) is None) or (
-        hasattr(data, "layout") and lay.reshape(data.layout, shape) is None
-    ):
-        x = contiguous_copy(x)
     return reshape(x, shape=shape)
 
 
@@ -290,7 +302,7 @@ class StridedView(ViewOp):
         (x,) = arrays
         layout, base = params["layout"], params["base_layout"]
         if type(x) is not np.ndarray:
-            return x.restride(layout)
+            return x.window(layout, base)
         return strided(x if _matches(x, base) else image(x, base, True), layout)
 
 
@@ -416,7 +428,10 @@ def _(g, out, base, src, *, needs, layout, base_layout):
 
     params = {"layout": layout, "base_layout": base_layout}
     return (
-        strided_scatter(g, zeros_plain(src.shape, src.dtype), **params) if needs[0] else None,
+        # expanded from 0-d: a number on the host goes beside any device
+        strided_scatter(g, expand(zeros_plain((), src.dtype), shape=src.shape), **params)
+        if needs[0]
+        else None,
         strided_view(g, **params) if needs[1] else None,
     )
 

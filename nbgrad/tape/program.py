@@ -14,6 +14,7 @@ import numpy as np
 
 from ..errors import ShapeError, TraceError, message
 from ..op import REGISTRY, Spec, as_tensor, cast
+from ..op.public import PUBLIC
 from ..state import state
 from ..tensor import Tensor
 from ..utils import pytree
@@ -299,12 +300,16 @@ def _unchanged(holder: Any, key: str, value: Any) -> bool:
     return now is value or (type(now) is type(value) and bool(now == value))
 
 
-def trace(fn: Callable) -> Callable[..., Tape]:
+def trace(fn: Any) -> Any:
     """``ng.trace(f)(*args)`` records ``f`` on abstract values of the arguments' shapes and dtypes.
 
     Python code that reads a traced value raises at once; captured tensors are used by reference.
+    Given a matrix instead of a function, it is the sum of the main diagonal, as in PyTorch.
     """
     from .record import trace_call
+
+    if not callable(fn):
+        return PUBLIC["trace"](fn)
 
     def tracer(*args: Any) -> Tape:
         return trace_call(fn, args)

@@ -9,6 +9,7 @@ ones by the Cauchy product.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from typing import Any
 
 from ..op.interpreter import new_level, own
@@ -27,6 +28,7 @@ class Series(Value):
         self.known: list[Coefficient] = [first]
         self.rule = rule
         self.shape, self.dtype = first._data.shape, first._data.dtype
+        level.interpreter.made.append(self)
 
     def parts(self) -> tuple[Tensor, ...]:
         """The lower tensors computed so far, with the first derivative's."""
@@ -50,6 +52,14 @@ class TaylorInterpreter:
 
     def __init__(self) -> None:
         self.memo: dict[Any, Any] = {}
+        self.made: list[Series] = []
+
+    def close(self) -> None:
+        """Forget all rules: they refer to each other in cycles, which would hold every coefficient."""
+        for s in self.made:
+            s.rule = none
+        self.made.clear()
+        self.memo.clear()
 
     def lift(self, level: Level, t: Tensor) -> Series:
         """A constant series."""
@@ -195,7 +205,8 @@ def flat_jet(
     the list of its coefficients 1..K.
     """
     order = max((len(s) for s in series), default=0)
-    with new_level("a Taylor transform", TaylorInterpreter()) as level:
+    interpreter = TaylorInterpreter()
+    with closing(interpreter), new_level("a Taylor transform", interpreter) as level:
         args = []
         for x, s in zip(primals, series, strict=True):
             given = list(s)

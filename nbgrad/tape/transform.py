@@ -39,12 +39,14 @@ def vjp(tape: Tape) -> Tape:
 
 def grad(tape: Tape, wrt: int | Sequence[int] = 0) -> Tape:
     """``inputs -> gradients`` of the single scalar output."""
-    (spec,) = _out_specs(tape)
-    if spec.shape != ():
+    from ..func.trees import select
+
+    shapes = [s.shape for s in _out_specs(tape)]
+    if shapes != [()]:
         raise ArgumentError(
-            message("Tape.grad", "the output's shape", spec.shape, "a scalar", "Use vjp().")
+            message("Tape.grad", "the outputs' shapes", shapes, "one scalar", "Use vjp().")
         )
-    which = (wrt,) if isinstance(wrt, int) else tuple(wrt)
+    which = select(tuple(tape.inputs), wrt, "Tape.grad")
 
     def fn(*args: Tensor) -> list[Any]:
         from ..func.api import flat_vjp
@@ -71,6 +73,10 @@ def jvp(tape: Tape) -> Tape:
 
 def taylor(tape: Tape, order: int) -> Tape:
     """``(inputs..., x_1..., x_k...) -> (outputs..., y_1..., y_k...)``, all Taylor coefficients."""
+    if not isinstance(order, int) or order < 0:
+        raise ArgumentError(
+            message("Tape.taylor", "argument 'order'", repr(order), "an integer >= 0")
+        )
     n = len(tape.inputs)
 
     def fn(*args: Tensor) -> list[Any]:
@@ -87,6 +93,10 @@ def vmap(tape: Tape, size: int, in_dims: Any = 0) -> Tape:
     """The program over a leading batch dimension."""
     specs = _in_specs(tape)
     dims = list(in_dims) if isinstance(in_dims, list | tuple) else [in_dims] * len(specs)
+    if len(dims) != len(specs):
+        raise ArgumentError(
+            message("Tape.vmap", "argument 'in_dims'", in_dims, f"{len(specs)} entries, one an input")
+        )
     batched = [
         s if d is None else Spec((*s.shape[:d], size, *s.shape[d:]), s.dtype)
         for s, d in zip(specs, dims, strict=True)

@@ -20,6 +20,15 @@ class TreeDef(NamedTuple):
         """Number of leaves."""
         return 1 if self.kind == "leaf" else sum(c.num_leaves for c in self.children)
 
+    def __str__(self) -> str:
+        if not self.children:
+            return {"leaf": "*", "none": "None"}.get(self.kind, "()")
+        if self.keys:
+            inner = ", ".join(f"{k!r}: {c}" for k, c in zip(self.keys, self.children, strict=True))
+            return f"{{{inner}}}"
+        inner = ", ".join(str(c) for c in self.children)
+        return f"[{inner}]" if self.kind is list else f"({inner})"
+
 
 LEAF = TreeDef("leaf", (), ())
 

@@ -1,0 +1,138 @@
+import numpy as np
+import pytest
+from common import on_both, rng, same
+
+import nbgrad as ng
+from nbgrad import dtypes as dt
+from nbgrad.autograd import grad
+from nbgrad.op import REGISTRY, Elementwise
+from nbgrad.tensor import Tensor
+
+OPERATORS = sorted(n for n, op in REGISTRY.items() if isinstance(op, Elementwise) and op.tests)
+TOLERANCE = {dt.float64: 1e-11, dt.float32: 2e-5, dt.complex128: 1e-11}
+
+
+def samples(op, dtype):
+    """The arguments the operator's declaration gives, where it accepts the dtype."""
+    try:
+        ok = op.compute_dtype(dtype) == dtype
+    except ng.errors.DTypeError:
+        return []
+    return op.tests(np.random.default_rng(3), dtype) if ok else []
+
+
+def tensors(arrays, device):
+    made = [Tensor(np.array(a)).to(device) for a in arrays]
+    return [t.requires_grad_() if t.dtype.kind in "fc" else t for t in made]
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operator(name):
+    """Forward and first derivatives of every operator, on its own samples."""
+    op = REGISTRY[name]
+    checked = 0
+    for dtype in (dt.float64, dt.float32, dt.complex128):
+        for sample in samples(op, dtype)[: 3 if dtype == dt.float64 else 1]:
+            arrays = [np.asarray(a) for a in sample.args]
+            results = []
+            for device in ("cpu", "cuda"):
+                xs = tensors(arrays, device)
+                out = op(*xs)
+                wanted = [x for x, d in zip(xs, op.defined, strict=True) if d and x.requires_grad]
+                grads = ()
+                if out.requires_grad and wanted:
+                    g = Tensor(np.full(out.shape, 0.7, out.dtype)).to(device)
+                    grads = grad(out, wanted, grad_outputs=g)
+                results.append((out, *grads))
+            same(results[1], results[0], TOLERANCE[dtype])
+            checked += 1
+    assert checked
+
+
+INTEGER = ["add", "sub", "mul", "neg", "abs", "pow", "bitwise_and", "bitwise_xor", "bitwise_not"]
+
+
+@pytest.mark.parametrize("name", INTEGER)
+@pytest.mark.parametrize("dtype", ["int64", "int32", "int8", "uint8"])
+def test_integers_wrap_as_on_the_cpu(name, dtype):
+    if name in ("neg",) and dtype == "uint8":
+        values = np.array([0, 1, 255], "uint8")
+    else:
+        values = np.array([3, 100, 7, 0], dtype)
+    other = np.array([2, 100, 3, 5], dtype)
+    op = REGISTRY[name]
+    on_both(op, *([values, other] if op.nin == 2 else [values]))
+
+
+@pytest.mark.parametrize("n", [1, 31, 32, 33, 64])
+def test_vector_loop_and_its_tail(n):
+    on_both(lambda x: x * x + 1.5, np.arange(n, dtype="float32"), rtol=1e-6)
+    on_both(lambda x: x > 3, np.arange(n, dtype="float64"))
+
+
+def test_misaligned_slices_take_the_scalar_loop():
+    x = rng().random(64)
+    on_both(lambda t: ng.exp(t[1:50]) + t[3:52], x)
+
+
+LAYOUTS = {
+    "transposed": lambda x: x.transpose(0, 1),
+    "step": lambda x: x[::2, 1::3],
+    "flipped": lambda x: x[::-1],
+    "column": lambda x: x[:, 2],
+    "expanded": lambda x: x[:, :1].expand(4, 5),
+    "diagonal": lambda x: ng.diagonal(x),
+    "scalar": lambda x: x[1, 2],
+    "empty": lambda x: x[2:2],
+    "three dimensions": lambda x: x[None, ::2, ::-2].transpose(0, 2),
+}
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_layouts(name):
+    from_numpy = rng().random((4, 6))
+
+    def numpy_strides(x):
+        # slices with a negative step are nbgrad's own views
+        return ng.sin(LAYOUTS[name](x)) * 2.0
+
+    on_both(numpy_strides, from_numpy)
+
+
+def test_broadcasting():
+    r = rng()
+    on_both(lambda a, b: a * b + a, r.random((3, 1, 4)), r.random((2, 1)))
+    on_both(lambda a, b: a - b, r.random((3, 4)), r.random(()))
+    on_both(lambda a, b: a / b, r.random((2, 1)), r.random((1, 3)))
+    on_both(lambda a, b: a + b, r.random((0, 3)), r.random((3,)))
+
+
+def test_dtypes_promote_as_on_the_cpu():
+    x = np.arange(4)
+    on_both(lambda a, b: a + b, x.astype("int32"), x.astype("float32"))
+    on_both(lambda a: a / 2, x)
+    on_both(lambda a: a * 0.5, x.astype("float32"))
+    on_both(lambda a, b: ng.where(a > 1, b, 0.0), x, x.astype("float32"))
+    on_both(lambda a: a * (1 + 2j), x.astype("float64"))
+    on_both(lambda a, b: (a < b) & (a != 2), x, x[::-1].copy())
+
+
+def test_float16_is_computed_in_float32():
+    x = (rng().random(20) * 8).astype("float16")
+    on_both(lambda a: ng.exp(a) * a + 1, x, rtol=2e-3)
+
+
+def test_special_values():
+    x = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e300, -1e300, 5e-324, 1.0, -1.0])
+    names = "exp log sqrt sin tanh erf lgamma floor rsqrt expm1 log1p atanh sigmoid relu sign".split()
+    with np.errstate(all="ignore"):
+        for name in names:
+            on_both(getattr(ng, name), x)
+        on_both(lambda a: ng.maximum(a, a.flip(0)) + ng.pow(a, 2.0), x)
+
+
+def test_numbers_from_the_host():
+    x = ng.tensor([1.0, 2.0], device="cuda")
+    two = ng.tensor(2.0)  # 0-d on the CPU mixes with any device
+    assert str((x * two).device) == "cuda:0"
+    np.testing.assert_array_equal((two - x).cpu().numpy(), [1.0, 0.0])
