@@ -19,6 +19,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -56,12 +57,22 @@ class Budget(NamedTuple):
 
 
 BUDGETS = {
-    "small": Budget(width=12, depth=3, points=600, adam=100, iterations=300),
-    "full": Budget(width=20, depth=4, points=3000, adam=200, iterations=3000),
+    "small": Budget(width=12, depth=3, points=800, adam=50, iterations=600),
+    "full": Budget(width=20, depth=4, points=3000, adam=100, iterations=3000),
 }
 
 
 # -- data -----------------------------------------------------------------------------------------------
+
+
+def read(file: Path) -> dict[str, Any]:
+    """The arrays of a file by name."""
+    if file.suffix == ".mat":
+        from scipy.io import loadmat
+
+        return loadmat(file)
+    with np.load(file) as arrays:
+        return dict(arrays)
 
 
 def load(path: str) -> Field:
@@ -71,12 +82,10 @@ def load(path: str) -> Field:
         sys.exit(f"{path}: the file's ending is '{file.suffix}'; expected .mat or .npz.")
     if not file.is_file():
         sys.exit(f"{path}: no such file.")
-    if file.suffix == ".mat":
-        from scipy.io import loadmat
-
-        content: Any = loadmat(path)
-    else:
-        content = np.load(path)
+    try:
+        content = read(file)
+    except Exception as e:
+        sys.exit(f"{path}: cannot be read as {file.suffix}: {e}")
     names = [k for k in content if not k.startswith("__")]
     key = next((k for k in ("u", "usol") if k in names), None)
     missing = [k for k in ("x", "t") if k not in names] + ([] if key else ["u (or usol)"])
@@ -119,7 +128,7 @@ class Model:
 
     def __init__(self, field: Field, width: int, depth: int):
         sizes = [2, *[width] * depth, 1]
-        self.shapes = [s for n, m in zip(sizes, sizes[1:], strict=False) for s in ((n, m), (m,))]
+        self.shapes = [s for n, m in pairwise(sizes) for s in ((n, m), (m,))]
         self.scales = [(a.min() + np.ptp(a) / 2, 2 / np.ptp(a)) for a in (field.x, field.t)]
 
     def start(self, rng: np.random.Generator) -> np.ndarray:
@@ -134,7 +143,7 @@ class Model:
         """Weights and biases, l1, l2 > 0."""
         cuts = np.cumsum([0, *(int(np.prod(s)) for s in self.shapes)])
         parts = [
-            theta[lo:hi].reshape(s) for lo, hi, s in zip(cuts, cuts[1:], self.shapes, strict=False)
+            theta[lo:hi].reshape(s) for (lo, hi), s in zip(pairwise(cuts), self.shapes, strict=True)
         ]
         return parts, theta[-2], ng.exp(theta[-1])
 

@@ -82,7 +82,9 @@ def loop_source(
         ]
     lines.append("        j += m")
     lines += [f"        a{i} += m * s{i}" for i in range(n)]
-    lines.append("    clear_fp_flags()")
+    # fmod runs on the x87 unit, whose flags NumPy looks at too
+    x87 = any("fmod(" in line for line in body)
+    lines.append("    clear_all_fp_flags()" if x87 else "    clear_fp_flags()")
     return "\n".join(lines) + "\n"
 
 

@@ -211,3 +211,14 @@ def clear_fp_flags(typingctx):
         return context.get_dummy_value()
 
     return types.void(), codegen
+
+
+@intrinsic
+def clear_all_fp_flags(typingctx):
+    """As `clear_fp_flags`, and the x87 unit's too: some libm functions (fmod) compute there."""
+
+    def codegen(context, builder, signature, args):
+        _clear_libm(builder)
+        return context.get_dummy_value()
+
+    return types.void(), codegen

@@ -1,7 +1,7 @@
 """Reductions as generalised ufuncs ``(n)->()``: element map, combine, identity and two loop orders.
 
 * The reduced axis is dense (or the kept one is not denser): 64 independent accumulators (SIMD) per
-  block of 1024 elements, blocks combined by a binary counter, so that a sum of n terms has an error of
+  block of 2048 elements, blocks combined by a binary counter, so that a sum of n terms has an error of
   O(log n) like pairwise summation.
 * The reduced axis is strided and the kept one dense (a column sum): whole rows are accumulated into a
   tile of columns, 64 rows at a time, and these again 64 at a time.
@@ -21,7 +21,8 @@ from . import build, threads
 from .codes import code
 
 LANES = 64
-SEGMENTS = 16
+SEGMENTS = 32
+LEAST = 16  # shorter rows are reduced one element after the other
 ROWS = 64
 CHUNK = 1 << 15  # elements of a piece when one long reduction is cut up
 
@@ -91,31 +92,54 @@ def k(args, dims, steps, data):
     else:
         levels = tile_{acc}()
         acc = tile_{acc}()
+{check_tile}
         for q in range(outer):
             count = 0
             r = 0
-            while n - r >= {lanes}:
+            while n - r >= {least}:
                 e = min((n - r) // {lanes}, {segments}) * {lanes} + r
                 for i in range({lanes}):
                     acc[i] = {init}
                 if sn == {size}:
+{check_before}
                     while r + {quads} <= e:
                         p0 = ptr_{kin}(a + r * {size})
                         p1 = ptr_{kin}(a + (r + {lanes}) * {size})
                         p2 = ptr_{kin}(a + (r + 2 * {lanes}) * {size})
                         p3 = ptr_{kin}(a + (r + 3 * {lanes}) * {size})
                         for i in range({lanes}):
-                            s = acc[i]
-{quad}
-                            acc[i] = s
+{dense_quad}
                         r += {quads}
-                while r < e:
-                    b = a + r * sn
-                    for i in range({lanes}):
-                        s = acc[i]
+{check_after}
+                    while r < e:
+                        p = ptr_{kin}(a + r * {size})
+                        for i in range({lanes}):
+                            s = acc[i]
+{lane_dense}
+                            acc[i] = {combine}
+                        r += {lanes}
+                    if n - r < {lanes}:
+                        p = ptr_{kin}(a + r * {size})
+                        for i in range(n - r):
+                            s = acc[i]
+{lane_dense}
+                            acc[i] = {combine}
+                        r = n
+                else:
+                    while r < e:
+                        b = a + r * sn
+                        for i in range({lanes}):
+                            s = acc[i]
 {lane}
-                        acc[i] = {combine}
-                    r += {lanes}
+                            acc[i] = {combine}
+                        r += {lanes}
+                    if n - r < {lanes}:
+                        b = a + r * sn
+                        for i in range(n - r):
+                            s = acc[i]
+{lane}
+                            acc[i] = {combine}
+                        r = n
                 half = {lanes} // 2
                 while half:
                     for i in range(half):
@@ -250,8 +274,64 @@ def _source(name: str, dtype: np.dtype, out: np.dtype) -> str:
         quad=_indent(quad, 7),
         row=_indent(element(f"load_{kin}(row + i * sa)"), 6),
         tail=_indent(element(f"load_{kin}(a + r * sn)"), 4),
-        lane=_indent(element(f"load_{kin}(b + i * sn)"), 6),
+        lane=_indent(element(f"load_{kin}(b + i * sn)"), 7),
+        lane_dense=_indent(element("p[i]"), 7),
+        least=LEAST,
+        **_dense(name, dtype, identity, quad),
     )
+
+
+# Maximum and minimum of dense floating rows: one instruction an element ignores NaN, and a running sum tells whether
+# a block may hold one (it does, or infinities of both signs): then the block is done again with care.
+_CHECK_BEFORE = [
+    "first = r",
+    "for i in range({lanes}):",
+    "    chk[i] = {kind}(0)",
+]
+_CHECK_AFTER = [
+    "half = {lanes} // 2",
+    "while half:",
+    "    for i in range(half):",
+    "        chk[i] = chk[i] + chk[i + half]",
+    "    half >>= 1",
+    "if chk[0] != chk[0]:",
+    "    for i in range({lanes}):",
+    "        acc[i] = {init}",
+    "    while first < r:",
+    "        p = ptr_{kin}(a + first * {size})",
+    "        for i in range({lanes}):",
+    "            s = acc[i]",
+    "            x = p[i]",
+    "            acc[i] = {combine}",
+    "        first += {lanes}",
+]
+
+
+def _dense(name: str, dtype: np.dtype, identity: str, quad: list[str]) -> dict[str, str]:
+    """The parts of the template for dense rows."""
+    if name not in ("max", "min") or dtype.kind != "f":
+        body = ["s = acc[i]", *quad, "acc[i] = s"]
+        empty = {"check_tile": "", "check_before": "", "check_after": ""}
+        return {"dense_quad": _indent(body, 7), **empty}
+    op = ">" if name == "max" else "<"
+    body = [f"x{q} = p{q}[i]" for q in range(4)]
+    body += ["chk[i] = chk[i] + ((x0 + x1) + (x2 + x3))"]
+    body += [f"y0 = select(x0 {op} x1, x0, x1)", f"y1 = select(x2 {op} x3, x2, x3)"]
+    body += [f"y0 = select(y0 {op} y1, y0, y1)", "s = acc[i]", f"acc[i] = select(y0 {op} s, y0, s)"]
+    names = {
+        "lanes": LANES,
+        "kind": dtype.name,
+        "kin": code(dtype),
+        "size": dtype.itemsize,
+        "init": identity,
+        "combine": RULES[name][0],
+    }
+    return {
+        "dense_quad": _indent(body, 7),
+        "check_tile": _indent([f"chk = tile_{code(dtype)}()"], 2),
+        "check_before": _indent([t.format(**names) for t in _CHECK_BEFORE], 5),
+        "check_after": _indent([t.format(**names) for t in _CHECK_AFTER], 5),
+    }
 
 
 @functools.cache
@@ -278,11 +358,19 @@ def merge_last(a: np.ndarray, count: int) -> np.ndarray | None:
     return a.reshape((*lead, math.prod(tail)))
 
 
+@functools.cache
+def _own(name: str, dtype: np.dtype) -> tuple[np.dtype, np.ufunc]:
+    """The result's dtype, and the kernel that gives it at once."""
+    out = result_dtype(name, dtype)
+    return out, ufunc(name, dtype, out)
+
+
 def reduce(name: str, a: np.ndarray, axes: tuple[int, ...], keepdim: bool = False) -> np.ndarray:
     """Reduce ``a`` over ``axes`` (sorted, non-negative); over no axes it maps every element."""
-    out_dtype = result_dtype(name, a.dtype)
+    out_dtype, kernel = _own(name, a.dtype)
     if len(axes) == a.ndim and a.flags.c_contiguous:
-        out = _run(name, a.reshape(-1), out_dtype)
+        flat = a if a.ndim == 1 else a.reshape(-1)
+        out = np.asarray(kernel(flat)) if a.size < CHUNK else _run(name, flat, out_dtype)
     elif not axes:
         out = _run(name, a[..., None], out_dtype)
     else:

@@ -33,8 +33,35 @@ _INFIX = {
 ROUNDING = ("floor", "ceil", "trunc", "rint", "fabs", "sqrt")
 # functions of kernels_cpu.vecmath (its TABLE holds each for float64 and float32)
 VECMATH = frozenset(
-    """acos acosh asin asinh atan atan2 atanh cbrt cos cosh erf erfc exp exp2 expm1 hypot log log10 log1p
-    log2 pow sigmoid sin sinh softplus tan tanh""".split()
+    [
+        "acos",
+        "acosh",
+        "asin",
+        "asinh",
+        "atan",
+        "atan2",
+        "atanh",
+        "cbrt",
+        "cos",
+        "cosh",
+        "erf",
+        "erfc",
+        "exp",
+        "exp2",
+        "expm1",
+        "hypot",
+        "log",
+        "log10",
+        "log1p",
+        "log2",
+        "pow",
+        "sigmoid",
+        "sin",
+        "sinh",
+        "softplus",
+        "tan",
+        "tanh",
+    ]
 )
 
 

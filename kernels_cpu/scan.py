@@ -129,7 +129,9 @@ def scan(name: str, *arrays: np.ndarray, axis: int, reverse: bool = False) -> np
     if not a.ndim:
         kernel(*[x[None] for x in arrays], out=out[None])
         return out
-    views = [np.moveaxis(x, axis, -1) for x in (*arrays, out)]
+    views = [*arrays, out]
+    if axis != out.ndim - 1:
+        views = [x.swapaxes(axis, -1) for x in views]
     if reverse:
         views = [v[..., ::-1] for v in views]
     _run(kernel, views, math.prod(a.shape))
@@ -188,5 +190,5 @@ def extreme(name: str, a: np.ndarray, axis: int) -> np.ndarray:
     if not a.ndim:
         kernel(a[None], out=out[None])
         return out
-    _run(kernel, [np.moveaxis(a, axis, -1), np.moveaxis(out, axis, -1)], a.size)
+    _run(kernel, [a.swapaxes(axis, -1), out.swapaxes(axis, -1)], a.size)
     return out

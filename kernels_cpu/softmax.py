@@ -107,7 +107,7 @@ def softmax(x: np.ndarray, axis: int, log: bool = False) -> np.ndarray:
         return softmax(x[None], 0, log)[0, ...]
     if axis != x.ndim - 1 and x.strides[axis] != x.itemsize:
         return _columns(x, axis, log)
-    rows = np.ascontiguousarray(np.moveaxis(x, axis, -1))
+    rows = np.ascontiguousarray(x.swapaxes(axis, -1))
     n = rows.shape[-1]
     flat = rows.reshape(-1, n)
     out = np.empty_like(flat)
@@ -117,4 +117,4 @@ def softmax(x: np.ndarray, axis: int, log: bool = False) -> np.ndarray:
         kernel(flat[lo:hi], out=out[lo:hi])
 
     threads.split(piece, flat.shape[0], 8 * x.size)  # exp costs several additions
-    return np.moveaxis(out.reshape(rows.shape), -1, axis)
+    return out.reshape(rows.shape).swapaxes(axis, -1)

@@ -40,6 +40,23 @@ class Device:
 CPU = Device("cpu")
 
 
+def array_under(t: Any) -> Any:
+    """The device array under a tensor, also under a transform's value; None for the CPU (and for traces)."""
+    data = t._data
+    while not on_device(data):
+        parts = data.parts() if hasattr(data, "parts") else ()
+        if not parts:
+            return None
+        data = parts[0]._data
+    return data
+
+
+def beside(x: Any, t: Any) -> Any:
+    """A tensor that may come from the host (an index, a constant) on the device of ``x``."""
+    there = array_under(x)
+    return t if there is None or array_under(t) is not None else t.to(there.device)
+
+
 def on_device(x: Any) -> bool:
     """Whether a raw value is an array of a device (`nbgrad.cuda.DeviceArray`), not one of NumPy's."""
     return getattr(type(x), "is_device_array", False)

@@ -78,7 +78,7 @@ def get_default_dtype() -> np.dtype:
 def set_default_dtype(dtype: object) -> None:
     """Set the default floating dtype (``float32`` or ``float64``)."""
     global _default
-    found = as_dtype(dtype, "set_default_dtype")
+    found = as_dtype("None" if dtype is None else dtype, "set_default_dtype")
     if found.kind != "f" or found is float16:
         raise DTypeError(
             message("set_default_dtype", "argument 'dtype'", found.name, "float32 or float64")

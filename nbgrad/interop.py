@@ -133,6 +133,10 @@ def __dlpack_device__(self: Tensor) -> tuple:
 
 def from_dlpack(x: Any) -> Tensor:
     """A tensor over the memory of any DLPack exporter on the CPU, without a copy."""
+    if not hasattr(x, "__dlpack__"):
+        raise DTypeError(
+            message("from_dlpack", "the argument", f"a {type(x).__name__}", "an object with __dlpack__")
+        )
     array = np.from_dlpack(x)
     dt.as_dtype(array.dtype, "from_dlpack")
     return Tensor(array)

@@ -13,7 +13,7 @@ import numpy as np
 from . import dtypes as dt
 from .autograd import api
 from .autograd.graph import AccumulateGrad, RemovableHandle
-from .device import on_device
+from .device import array_under, on_device
 from .errors import AutogradError, DeviceError, DTypeError, TraceError, message
 from .layout import is_contiguous, normalize_axis
 from .memory.scope import watch
@@ -298,6 +298,9 @@ def zeros_like_(self: Tensor) -> Tensor:
     data = self._data
     if hasattr(data, "zeros_like"):
         return Tensor(data.zeros_like())
+    there = array_under(self)
+    if there is not None:
+        return tag(Tensor(there.filled(data.shape, data.dtype, 0)), CONSTANT)
     return tag(zeros_plain(data.shape, data.dtype), CONSTANT)
 
 
@@ -307,6 +310,9 @@ def ones_like_(self: Tensor) -> Tensor:
     data = self._data
     if hasattr(data, "ones_like"):
         return Tensor(data.ones_like())
+    there = array_under(self)
+    if there is not None:
+        return tag(Tensor(there.filled(data.shape, data.dtype, 1)), CONSTANT)
     return tag(Tensor(np.ones(data.shape, data.dtype)), CONSTANT)
 
 

@@ -60,6 +60,10 @@ class Generator:
 
     def set_state(self, value: tuple[int, int]) -> None:
         """Restore what `get_state` returned."""
+        if not isinstance(value, tuple) or len(value) != 2:
+            raise ArgumentError(
+                message("set_rng_state", "the state", repr(value), "what get_rng_state() returned")
+            )
         with self._lock:
             self._seed, self._position = value
 
@@ -296,11 +300,14 @@ def _filled(self: Tensor, values: Tensor, name: str) -> Tensor:
 
 def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator=None) -> Tensor:
     """Fill with normal numbers, in place."""
+    _check_values(as_tensor(std, "normal_", "std"), lambda s: s >= 0, "normal_", "std", "a number >= 0")
     return _filled(self, randn_like(self, generator=generator) * std + mean, "normal")
 
 
 def uniform_(self: Tensor, a: float = 0.0, b: float = 1.0, *, generator=None) -> Tensor:
     """Fill with uniform numbers in [a, b), in place."""
+    if a > b:
+        raise ArgumentError(message("uniform_", "the range", f"[{a}, {b})", "numbers a <= b"))
     return _filled(self, rand_like(self, generator=generator) * (b - a) + a, "uniform")
 
 

@@ -75,7 +75,7 @@ class Value:
 class Meta:
     """Rare per-tensor state: a view's base and layout, a retained gradient, a manual gradient."""
 
-    __slots__ = ("base", "detached", "frozen", "grad", "inference", "layout", "name", "no_grad", "retain", "root", "seen")
+    __slots__ = ("base", "detached", "frozen", "grad", "history", "inference", "layout", "name", "no_grad", "retain", "root", "seen")
 
     def __init__(self) -> None:
         self.base: Tensor | None = None
@@ -86,6 +86,7 @@ class Meta:
         self.inference = False
         self.detached = False
         self.no_grad = False
+        self.history = 0
         self.frozen = ""
         self.name: str | None = None
         self.root: Any = None  # what a norm was taken of: see ops/norm.py

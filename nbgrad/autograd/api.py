@@ -13,13 +13,18 @@ from .graph import Node
 
 
 def _list(x: Any, op: str, arg: str) -> list[Any]:
-    if isinstance(x, Tensor):
+    if isinstance(x, Tensor) or is_edge(x):
         return [x]
     if isinstance(x, list | tuple):
         return list(x)
     raise DTypeError(
         message(op, f"argument '{arg}'", type(x).__name__, "a tensor or a sequence of tensors")
     )
+
+
+def is_edge(x: Any) -> bool:
+    """Whether something is a ``GradientEdge`` (a named tuple of node and output number)."""
+    return isinstance(x, tuple) and isinstance(getattr(x, "node", None), Node)
 
 
 def _seed(out: Tensor, g: Any, op: str) -> Tensor:
@@ -59,6 +64,13 @@ def _roots(
 ) -> list[tuple[Node, int, Tensor]]:
     roots = []
     for out, g in zip(outputs, grads, strict=True):
+        if is_edge(out):
+            if g is None:
+                raise AutogradError(
+                    f"{op}: a GradientEdge as an output needs its cotangent in 'grad_outputs'."
+                )
+            roots.append((out.node, out.output_nr, as_tensor(g, op, "grad_outputs")))
+            continue
         if not isinstance(out, Tensor):
             raise DTypeError(message(op, "an output", type(out).__name__, "a tensor"))
         out.refresh_()
@@ -114,13 +126,16 @@ def backward(
             )
         edges = [edge(t, "backward") for t in wanted]
         for t in wanted:
-            t.retain_grad()
+            if isinstance(t, Tensor):
+                t.retain_grad()
     retain = create_graph if retain_graph is None else retain_graph
     run_backward(roots, retain=retain, create_graph=create_graph, inputs=edges)
 
 
 def edge(t: Any, op: str) -> tuple[Node, int]:
-    """The graph edge of a tensor gradients are asked for."""
+    """The graph edge of a tensor (or `GradientEdge`) gradients are asked for."""
+    if is_edge(t):
+        return t.node, t.output_nr
     if not isinstance(t, Tensor):
         raise DTypeError(message(op, "an input", type(t).__name__, "a tensor"))
     t.refresh_()
@@ -182,7 +197,7 @@ def finish(ins: Sequence[Tensor], got: Sequence[Any], allow: bool, fill: bool) -
                 f"grad: input {i} was not used to compute the outputs; pass allow_unused=True to get None for "
                 "it, or materialize_grads=True for zeros."
             )
-        if g is None and fill:
+        if g is None and fill and isinstance(t, Tensor):
             g = t.zeros_like_()
         out.append(g)
     return tuple(out)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import ArgumentError, ShapeError, message
+from ..op import as_tensor
 from ..op.interpreter import new_level, own
 from ..ops.view import expand, permute
 from ..tensor import Level, Tensor, Value
@@ -94,10 +95,16 @@ def batched_grad(
     """``autograd.grad`` with a batch of cotangents in front: one sweep for all of them."""
     from .api import edge, run_backward
 
-    sizes = {c.shape[0] for c in cots if c is not None}
-    if len(sizes) != 1 or None in [c if c is None else 1 for c in cots]:
+    cots = [None if c is None else as_tensor(c, "grad", "grad_outputs") for c in cots]
+    sizes = {c.shape[0] if c is not None and c.ndim else None for c in cots}
+    if len(sizes) != 1 or None in sizes:
         raise ShapeError(
-            message("grad", "argument 'grad_outputs' with is_grads_batched", cots, "one batch size")
+            message(
+                "grad",
+                "argument 'grad_outputs' with is_grads_batched",
+                [None if c is None else tuple(c.shape) for c in cots],
+                "cotangents with one leading batch size, one for every output",
+            )
         )
     size = sizes.pop()
     with new_level("a batched backward", BatchInterpreter(size, "same")) as level:

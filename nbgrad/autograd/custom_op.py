@@ -15,7 +15,7 @@ import numpy as np
 from ..errors import DTypeError, ShapeError, TraceError, UnsupportedError, message
 from ..op.base import Operator, Spec, as_saved, saved_pairs
 from ..op.derive import sum_to
-from ..op.dispatch import apply, as_tensor, cast, pack, recorded, top_level, unusual
+from ..op.dispatch import apply, as_tensor, cast, check_saved, pack, recorded, top_level, unusual
 from ..op.inplace import _rebase, carry_retain, refresh_view, write
 from ..state import state
 from ..tensor import Level, Tensor, level_of, shallow
@@ -194,7 +194,9 @@ class FunctionNode(Node):
         self.saved = pack(
             [shallow(t) if own else _raw(t, top) for t, own in zip(kept, inner, strict=True)]
         )
-        self.vers = tuple(t._ver for t in kept)
+        self.vers = () if state.saved_hooks else tuple(t._ver for t in kept)
+        for t in kept:
+            check_saved(t, call.name)
         self.vnum = sum(v[0] for v in self.vers)
         self.meta = None
         self.seq = next_seq()
@@ -248,6 +250,11 @@ class FunctionNode(Node):
                     t = Tensor(t._data, guard, 0)
                 extra[k] = t
         return Values(ins, outs, extra)
+
+    def saved_user_tensors(self) -> tuple:
+        """``ctx.saved_tensors``, for ``grad_fn.saved_tensors``."""
+        values = self._values(None)
+        return tuple(values.get(r) for r in self.frame.saved)
 
     def _guard(self, also: Sequence[Any], how: str) -> GuardNode:
         edges, nrs = list(self.edges), list(self.nrs or (0,) * len(self.edges))

@@ -52,6 +52,7 @@ def run_backward(
     previous = state.set_off(ON if create_graph else min(state.off, level))
     try:
         for node, nr, g in roots:
+            sweep.seeds.add(id(g._data))
             sweep.add(node, nr, g._data if raw else g)
         with np.errstate(all="ignore"):
             sweep.run()
@@ -113,6 +114,7 @@ class _Sweep:
         self.inputs = inputs
         self.at_end: list[Any] = []
         self.roots: list[Node] = []
+        self.seeds: set[int] = set()
         self.needed: set[Node] | None = None
         if inputs is not None:
             self.wanted = {}
@@ -315,7 +317,7 @@ class _Sweep:
         found = [self.captured.get((node, nr)) for node, nr in inputs]
         if not self.raw:
             return [None if g is None else self._tensor(g) for g in found]
-        seen: set[int] = set()
+        seen = set(self.seeds)
         out: list[Tensor | None] = []
         for g in found:
             if g is not None:

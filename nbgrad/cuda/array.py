@@ -203,6 +203,10 @@ class DeviceArray:
         """Ones of the same shape, dtype and device."""
         return full(self.shape, self.dtype, self.device, 1)
 
+    def filled(self, shape: tuple[int, ...], dtype: np.dtype, value: Any) -> DeviceArray:
+        """One number everywhere, on this device."""
+        return full(shape, dtype, self.device, value)
+
     @staticmethod
     def from_scalar(value: np.ndarray) -> np.ndarray:
         """A number beside device arrays stays on the host: kernels take it by value."""

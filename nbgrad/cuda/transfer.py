@@ -8,11 +8,11 @@ import numpy as np
 
 from kernels_cuda import _compat
 
-from ..device import CPU, Device
+from ..device import CPU, Device, array_under
 from ..errors import DeviceError, message
 from ..op import Spec, operator
 from ..op.samples import calls
-from ..tensor import Tensor, Value
+from ..tensor import Tensor
 from .array import DeviceArray, from_numpy, guarded
 
 _HERE = {"device": "cpu", "source": "cpu"}
@@ -75,13 +75,8 @@ def checked(device: Any) -> Device:
 
 def where_is(t: Tensor) -> Device:
     """The device under a tensor, also under a transform's value."""
-    data = t._data
-    while isinstance(data, Value):
-        inner = getattr(data, "tensor", None)
-        if inner is None:
-            return CPU
-        data = inner._data
-    return data.device if isinstance(data, DeviceArray) else CPU
+    there = array_under(t)
+    return CPU if there is None else there.device
 
 
 def to_device(t: Tensor, device: Any) -> Tensor:

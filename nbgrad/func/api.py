@@ -222,11 +222,19 @@ def jet(fn: Callable, primals: tuple, series: tuple) -> tuple:
     """
     from ..tape.taylor import flat_jet
 
+    if not isinstance(primals, list | tuple) or not isinstance(series, list | tuple):
+        raise ArgumentError("jet: 'primals' and 'series' must be tuples, one entry an argument.")
     flat = Flat(fn, tuple(primals), {}, range(len(primals)))
-    if len(series) != len(flat.leaves):
-        raise ArgumentError(
-            message("jet", "argument 'series'", f"of length {len(series)}", f"{len(flat.leaves)}")
-        )
+    if len(series) != len(flat.leaves) or not all(isinstance(s, list | tuple) for s in series):
+        what = [len(s) if isinstance(s, list | tuple) else type(s).__name__ for s in series]
+        wanted = f"{len(flat.leaves)} tuples, the derivatives x', x'', ... of every argument"
+        raise ArgumentError(message("jet", "argument 'series'", f"of lengths {what}", wanted))
+    for x, s in zip(flat.leaves, series, strict=True):
+        for c in s:
+            given = tuple(as_tensor(c, "jet", "series").shape)
+            if given != tuple(x.shape):
+                wanted = f"{tuple(x.shape)}, its argument's"
+                raise ShapeError(message("jet", "the shape of a derivative in 'series'", given, wanted))
     scaled = [
         [as_tensor(c) / factorial(k) if k > 1 else as_tensor(c) for k, c in enumerate(s, 1)]
         for s in series

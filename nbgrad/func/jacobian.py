@@ -90,7 +90,7 @@ def jacfwd(
 def basis(x: Tensor) -> Tensor:
     """All unit vectors of a tensor's shape, stacked in front."""
     n = x.size_()
-    return Tensor(np.eye(n, dtype=x.dtype).reshape((n, *x.shape)))
+    return beside(x, Tensor(np.eye(n, dtype=x.dtype).reshape((n, *x.shape))))
 
 
 def hessian(fn: Callable, argnums: int | Sequence[int] = 0) -> Callable:

@@ -37,6 +37,8 @@ def vmap(
     ArgumentError : ``in_dims``/``out_dims`` that do not fit, an unknown ``randomness``, a chunk size below 1.
     """
     _check_options(chunk_size, randomness)
+    if not callable(fn):
+        raise ArgumentError(message("vmap", "the function", repr(fn), "a callable"))
 
     @functools.wraps(fn)
     def wrapped(*args: Any, **kwargs: Any) -> Any:

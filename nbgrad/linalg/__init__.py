@@ -10,7 +10,6 @@ from ..ops.linalg_functions import (
     cholesky,
     cholesky_inverse,
     cholesky_solve,
-    cond,
     det,
     eig,
     eigh,
@@ -23,10 +22,7 @@ from ..ops.linalg_functions import (
     lu_factor,
     lu_solve,
     matrix_exp,
-    matrix_norm,
     matrix_power,
-    matrix_rank,
-    norm,
     pinv,
     qr,
     slogdet,
@@ -34,9 +30,8 @@ from ..ops.linalg_functions import (
     solve_triangular,
     svd,
     svdvals,
-    vecdot,
-    vector_norm,
 )
+from ..ops.linalg_norms import cond, matrix_norm, matrix_rank, norm, vecdot, vector_norm
 
 expm = matrix_exp
 

@@ -64,9 +64,9 @@ class CachingPool(Books):
         A bound below what is reserved takes effect as chunks are released. Raises `ArgumentError`
         for a negative bound.
         """
-        if nbytes is not None and index(nbytes) < 0:
+        if nbytes is not None and (not hasattr(nbytes, "__index__") or index(nbytes) < 0):
             raise ArgumentError(
-                message("set_limit", "argument 'nbytes'", nbytes, "0 bytes or more, or None")
+                message("set_limit", "argument 'nbytes'", repr(nbytes), "0 bytes or more, or None")
             )
         self.limit = None if nbytes is None else index(nbytes)
         # Under a limit a shared chunk takes an eighth of it at most: one small block would

@@ -12,7 +12,8 @@ from ..op.public import PUBLIC
 from ..ops import activation as _act
 from ..ops.activation import logsigmoid, softplus
 from ..ops.elementwise import maximum, sub
-from ..ops.transcendental import sigmoid, tanh
+from ..ops.logistic import sigmoid
+from ..ops.trigonometric import tanh
 
 __all__ = [
     "elu",
@@ -52,9 +53,7 @@ def relu6(input: Any, inplace: bool = False) -> Any:
     return _maybe(_act.relu6, "relu6", input, inplace)
 
 
-def hardtanh(
-    input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
-) -> Any:
+def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Any:
     """min(max(x, min_val), max_val); derivative 0 on both bounds."""
     return _maybe(_act.hardtanh, "hardtanh", input, inplace, min_val, max_val)
 
@@ -75,7 +74,9 @@ def prelu(input: Any, weight: Any) -> Any:
     if w.ndim == 1 and w.shape[0] != 1 and x.ndim > 1:
         if w.shape[0] != x.shape[1]:
             raise ShapeError(
-                message("prelu", "the number of slopes", w.shape[0], f"1 or {x.shape[1]} (channels)")
+                message(
+                    "prelu", "the number of slopes", w.shape[0], f"1 or {x.shape[1]} (channels)"
+                )
             )
         w = w.reshape(w.shape[0], *[1] * (x.ndim - 2))
     return _act.leaky_relu(x, w)

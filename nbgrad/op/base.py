@@ -156,6 +156,9 @@ class Operator:
             assert self._forward is not None
             return self._forward(*arrays, **params)
         if self._cuda is None:
+            from ..cuda import kernels  # importing it declares the CUDA kernels there are
+        if self._cuda is None:
+            kernels.common_device(self.name, arrays)
             raise UnsupportedError(
                 f"{self.name}: no CUDA kernel; move the tensors to the CPU with .cpu() for this operation"
             )

@@ -20,7 +20,17 @@ from ..state import state
 from ..tensor import Tensor, level_of, shallow
 from . import fastpath
 from .base import Operator, as_saved, saved_pairs
-from .dispatch import CONSTANT, as_tensor, cast, pack, recorded, tag, top_level, unusual
+from .dispatch import (
+    CONSTANT,
+    as_tensor,
+    cast,
+    check_saved,
+    pack,
+    recorded,
+    tag,
+    top_level,
+    unusual,
+)
 from .kernels import Plan, build_kernel, scaled
 from .public import public
 
@@ -181,7 +191,10 @@ class Elementwise(Operator):
     def _record(self, args: list[Tensor], out: Tensor, needs: tuple, top: Any, index: int) -> None:
         plan = self.plan(needs, tuple(t._data.dtype for t in args))
         saved = [args[i] for i in plan.saved] + ([out] if plan.save_out else [])
-        vers = tuple(t._ver for t in saved)
+        # versions cannot be followed through hooks
+        vers = () if state.saved_hooks else tuple(t._ver for t in saved)
+        for t in saved:
+            check_saved(t, self.name)
         shapes = [t._data.shape for t in args]
         same = all(s == out._data.shape for s in shapes)
         nrs = tuple(t._nr for t in args)

@@ -214,7 +214,9 @@ def refresh_view(t: Tensor) -> None:
             t._node, t._nr = None, 0
         return
     if plain and (meta.no_grad or isinstance(t._node, AccumulateGrad)):
-        if state.off > 0:
+        if base._node.seq == meta.history:  # written under no_grad only
+            meta.seen = t._ver[0]
+        elif state.off > 0:
             how = "made under no_grad" if meta.no_grad else "that is a leaf of its own"
             raise AutogradError(
                 f"a view {how} is used after its base was changed in place with gradients recorded, so its own history "

@@ -150,7 +150,8 @@ class Plan:
 
     def vjp(self, node: Any, g: Tensor) -> tuple:
         """Cotangents in operator vocabulary."""
-        values, vers, edges = node.unpack(), node.vers, node.edges
+        values, edges = node.unpack(), node.edges
+        vers = node.vers or _NO_CELLS  # saved_tensors_hooks: no versions to follow
         nrs = node.nrs or _ZEROS
         xs: list[Any] = [None] * len(edges)
         k = cell = 0
@@ -184,6 +185,7 @@ class Plan:
 
 
 _ZEROS = (0,) * 8
+_NO_CELLS = (None,) * 8
 
 
 def tensor_rule(op: Elementwise, i: int, dtype: np.dtype, passes: bool) -> Any:

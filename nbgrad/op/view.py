@@ -42,6 +42,8 @@ class ViewOp(Operator):
         if x._meta is not None:
             meta.inference = meta.inference or x._meta.inference
             meta.no_grad = meta.no_grad or x._meta.no_grad
+        if meta.no_grad and base._node is not None:
+            meta.history = base._node.seq
         out._meta, out._ver = meta, x._ver
         return out
 

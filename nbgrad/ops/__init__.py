@@ -18,6 +18,8 @@ from . import (
     linalg,
     linalg_extra,
     linalg_functions,
+    linalg_norms,
+    logistic,
     norm,
     pad,
     products,
@@ -33,6 +35,7 @@ from . import (
     special,
     spectral,
     transcendental,
+    trigonometric,
     view,
 )
 
@@ -58,9 +61,11 @@ __all__ = [
     "extremes",
     "gather",
     "index",
+    "logistic",
     "linalg",
     "linalg_extra",
     "linalg_functions",
+    "linalg_norms",
     "reduce",
     "rounding",
     "select",
@@ -69,5 +74,6 @@ __all__ = [
     "special",
     "spectral",
     "transcendental",
+    "trigonometric",
     "view",
 ]

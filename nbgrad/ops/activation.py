@@ -12,10 +12,11 @@ from ..errors import ArgumentError, message
 from ..op import elementwise
 from ..op.public import public
 from .extremes import clamp_both
+from .logistic import logistic_density, sigmoid
 from .sampling import POSITIVE, REAL, SIDES, elements
 from .selection import drop, keep, where, zmul
 from .special import normal_cdf, normal_density
-from .transcendental import exp, expm1, logistic_density, sigmoid
+from .transcendental import exp, expm1
 
 SELU_ALPHA = 1.6732632423543772848170429916717  # Klambauer et al., arXiv 1706.02515
 SELU_SCALE = 1.0507009873554804934193349852946

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ..errors import ShapeError, message
 from ..op import as_tensor, cast, elementwise
 from ..op.inplace import inplace
 from ..op.public import METHODS
+from ..op.samples import uniform
 from ..tensor import Tensor
 
 
-@elementwise(partials=(lambda x, v, out: 0, lambda x, v, out: 1), hidden=True)
+@elementwise(
+    partials=(lambda x, v, out: 0, lambda x, v, out: 1),
+    hidden=True,
+    tests=uniform((-2, 2), (-2, 2)),
+    reference=lambda x, v: np.broadcast_arrays(x, v)[1],
+)
 def second(x, v):
     """The second argument, broadcast against the first: what a tensor is after being overwritten."""
     return v

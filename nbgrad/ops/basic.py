@@ -21,8 +21,8 @@ from .view import _reshape, expand, permute
     reference=lambda x, dtype: (x.real if dtype.kind != "c" else x).astype(dtype),
 )
 def to_dtype(x, *, dtype):
-    """Convert the dtype; complex to real takes the real part."""
-    if x.dtype.kind == "c" and dtype.kind not in "c":
+    """Convert the dtype; complex to real takes the real part, to bool tests for nonzero."""
+    if x.dtype.kind == "c" and dtype.kind not in "cb":
         x = x.real
     with np.errstate(all="ignore"):
         return x.astype(dtype)

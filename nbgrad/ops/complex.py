@@ -15,7 +15,7 @@ from ..op.public import METHODS, public
 from .arithmetic import mul
 from .sampling import REAL, SIDES, elements
 from .selection import conj, drop, real, zmul
-from .transcendental import cos, sin
+from .trigonometric import cos, sin
 
 
 def _like(t: Any, x: Any) -> Any:

@@ -32,29 +32,23 @@ from .compare import (
 )
 from .complex import abs, angle, imag, make_complex, sgn
 from .extremes import clamp, fmax, fmin, maximum, minimum
+from .logistic import logaddexp, sigmoid
 from .rounding import ceil, copysign, floor, floor_divide, mod, trunc
 from .selection import cj, conj, drop, keep, real, where, zmul
 from .transcendental import (
-    atan2,
-    cos,
-    cosh,
     exp,
     expm1,
     hypot,
     log,
     log1p,
-    logaddexp,
     pow,
     power,
     rsqrt,
-    sigmoid,
-    sin,
-    sinh,
     sqrt,
-    tanh,
     unit,
     xlogy,
 )
+from .trigonometric import atan2, cos, cosh, sin, sinh, tanh
 
 __all__ = [
     "abs",

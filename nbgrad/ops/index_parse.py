@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import dtypes as dt
+from ..device import beside
 from ..errors import DTypeError, IndexingError, TraceError, message
 from ..op import as_tensor, cast
 from ..tensor import Tensor, Value
@@ -60,7 +61,7 @@ def parse(x: Tensor, key: Any, op: str) -> Parsed:
     _check_broadcast([t for _, t in found], op)
     full = tuple((0, n, 1) for n in x.shape)
     return Parsed(
-        tuple(basic), [t for _, t in found], tuple(a for a, _ in found), full == tuple(basic)
+        tuple(basic), [beside(x, t) for _, t in found], tuple(a for a, _ in found), full == tuple(basic)
     )
 
 

@@ -5,26 +5,22 @@ Collected for users in ``ng.linalg``.
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import dtypes as dt
 from ..errors import ArgumentError, DTypeError, ShapeError, message
-from ..layout import normalize_axis
 from ..op import as_tensor, cast
 from ..op.public import public
 from ..tensor import Tensor
 from . import linalg as prim
 from . import linalg_extra as extra
-from . import norm as norms
 from . import spectral
 from .basic import _h, _t, matmul, sum_
 from .elementwise import abs as absolute
-from .elementwise import conj, log, where
-from .reduce import amax, amin
-from .view import _reshape, permute
+from .elementwise import log, where
+from .view import _reshape
 
 
 class SlogdetResult(NamedTuple):
@@ -199,11 +195,18 @@ def pinv(A: Any, rtol: float | None = None, *, hermitian: bool = False) -> Tenso
     The derivative holds where the rank does not change.
     """
     a = matrix(A, "pinv")
-    return extra.pinv(a, rtol=_rtol(a, rtol))
+    return extra.pinv(a, rtol=relative_tolerance(a, rtol))
 
 
-def _rtol(a: Tensor, rtol: float | None) -> float:
+def relative_tolerance(a: Tensor, rtol: float | None) -> float:
+    """``eps * max(m, n)`` unless given."""
     return float(np.finfo(a.dtype).eps) * max(*a.shape[-2:], 1) if rtol is None else float(rtol)
+
+
+def count_above(s: Tensor, rtol: float) -> Tensor:
+    """How many singular values exceed ``rtol`` times the largest."""
+    top = s[..., :1]
+    return cast(s > top * rtol, dt.int64).sum(-1)
 
 
 def lstsq(A: Any, B: Any, rcond: float | None = None) -> LstsqResult:
@@ -213,12 +216,12 @@ def lstsq(A: Any, B: Any, rcond: float | None = None) -> LstsqResult:
     """
     a = matrix(A, "lstsq")
     a, b, vector = right_side(a, B, "lstsq", rows=a.shape[-2])
-    rtol = _rtol(a, rcond)
+    rtol = relative_tolerance(a, rcond)
     x = extra.lstsq(a, b, rtol=rtol)
     miss = absolute(matmul(a, x) - b)
     residuals = sum_(miss * miss, axes=(miss.ndim - 2,), keepdim=False)
     s = spectral.svd(a.detach())[1]
-    rank = _rank(s, rtol)
+    rank = count_above(s, rtol)
     return LstsqResult(_flat(x, vector), residuals, rank, s)
 
 
@@ -394,93 +397,3 @@ def matrix_power(A: Any, n: int) -> Tensor:
 def matrix_exp(A: Any) -> Tensor:
     """Matrix exponential of square matrices."""
     return extra.matrix_exp(matrix(A, "matrix_exp", square=True))
-
-
-# -- norms and ranks --------------------------------------------------------------------------------
-
-
-def vector_norm(x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False) -> Tensor:
-    """p-norm of the elements over the given dimensions (all by default); its gradient at 0 is 0."""
-    return norms.vector_norm(x, ord, dim, keepdim)
-
-
-def matrix_norm(A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False) -> Tensor:
-    """Matrix norm over two dimensions: "fro", "nuc", inf, -inf, 1, -1, 2 or -2.
-
-    Raises
-    ------
-    ArgumentError : another ord, or dimensions that are not two.
-    """
-    a = matrix(A, "matrix_norm")
-    axes = [
-        normalize_axis(d, a.ndim, "matrix_norm")
-        for d in (dim if isinstance(dim, list | tuple) else (dim,))
-    ]
-    if len(axes) != 2 or axes[0] == axes[1]:
-        raise ArgumentError(
-            message("matrix_norm", "argument 'dim'", dim, "two different dimensions")
-        )
-    rest = [d for d in range(a.ndim) if d not in axes]
-    order = (*rest, *axes)
-    x = a if order == tuple(range(a.ndim)) else permute(a, dims=order)
-    out = _norm_of(x, ord)
-    if keepdim:
-        shape = [1 if d in axes else n for d, n in enumerate(a.shape)]
-        out = _reshape(out, tuple(shape))
-    return out
-
-
-def _norm_of(x: Tensor, ord: Any) -> Tensor:
-    if ord == "fro":
-        return norms.vector_norm(x, 2, (-2, -1))
-    if ord == "nuc":
-        return svdvals(x).sum(-1)
-    if ord in (2, -2):
-        s = svdvals(x)
-        return amax(s, -1) if ord == 2 else amin(s, -1)
-    if ord in (1, -1, math.inf, -math.inf):
-        sums = absolute(x).sum(-2 if ord in (1, -1) else -1)
-        return amax(sums, -1) if ord > 0 else amin(sums, -1)
-    raise ArgumentError(
-        message(
-            "matrix_norm", "argument 'ord'", repr(ord), "'fro', 'nuc', inf, -inf, 1, -1, 2 or -2"
-        )
-    )
-
-
-def norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False) -> Tensor:
-    """Vector or matrix norm, as NumPy's: without ``ord`` the 2-norm of all elements (of ``dim``).
-
-    With ``ord``, two dimensions (or a matrix without ``dim``) take the matrix norm, else the vector norm.
-    """
-    a = as_tensor(A, "norm")
-    two = isinstance(dim, list | tuple) and len(dim) == 2
-    if isinstance(ord, str) or (ord is not None and (two or (dim is None and a.ndim == 2))):
-        return matrix_norm(a, ord, (-2, -1) if dim is None else dim, keepdim)
-    return vector_norm(a, 2 if ord is None else ord, dim, keepdim)
-
-
-def _rank(s: Tensor, rtol: float) -> Tensor:
-    top = s[..., :1]
-    return cast(s > top * rtol, dt.int64).sum(-1)
-
-
-def matrix_rank(A: Any, rtol: float | None = None, *, hermitian: bool = False) -> Tensor:
-    """Number of singular values above ``rtol`` (default ``eps * max(m, n)``) times the largest; no gradient."""
-    a = matrix(A, "matrix_rank")
-    return _rank(spectral.svd(a.detach())[1], _rtol(a, rtol))
-
-
-def cond(A: Any, p: Any = None) -> Tensor:
-    """Condition number in norm p (2 by default): ``norm(A) * norm(inv(A))``; infinite for a singular matrix with p 2."""
-    a = matrix(A, "cond", square=p not in (None, 2, -2))
-    if p in (None, 2, -2):
-        s = svdvals(a)
-        return s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
-    return matrix_norm(a, p) * matrix_norm(prim.inv(a), p)
-
-
-def vecdot(x: Any, y: Any, *, dim: int = -1) -> Tensor:
-    """``sum(conj(x) * y)`` over a dimension."""
-    a, b = as_tensor(x, "vecdot", "x"), as_tensor(y, "vecdot", "y")
-    return ((conj(a) if a.dtype.kind == "c" else a) * b).sum(dim)

@@ -254,6 +254,10 @@ def repeat_interleave(
                 "repeat_interleave", "argument 'repeats'", counts.shape, f"a number or {x.shape[d]}"
             )
         )
+    if counts.dtype.kind not in "iu" or (counts < 0).any():
+        raise ArgumentError(
+            message("repeat_interleave", "argument 'repeats'", repeats, "integers >= 0")
+        )
     if counts.size == 1:
         k = int(counts.reshape(()))
         y = _reshape(x, (*x.shape[: d + 1], 1, *x.shape[d + 1 :]))

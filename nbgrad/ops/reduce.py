@@ -13,10 +13,12 @@ from ..op.base import OUT
 from ..op.batching import front
 from ..op.public import PUBLIC, public
 from ..op.samples import Sample, draw
+from ..op.shapes import reduced
 from ..tensor import Tensor
 from .basic import sum_
 from .common import (
     MinMax,
+    ValuesIndices,
     axis_of,
     count,
     need_elements,
@@ -29,8 +31,8 @@ from .common import (
     unreduce,
 )
 from .elementwise import cj, drop, zmul
+from .gather import gather_, scatter_add_
 from .scan import cumprod_
-from .sort import at_index
 from .view import _reshape, permute
 
 
@@ -136,40 +138,104 @@ amax_ = _extremum("amax", "max", np.max)
 amin_ = _extremum("amin", "min", np.min)
 
 
-def _arg_extremum(name: str, fn: Any) -> Any:
-    def forward(x, *, axis):
-        if not x.ndim:
-            return np.zeros((), np.int64)
-        return np.asarray(fn(x, axis=axis, keepdims=True), np.int64)
+def _located(x: np.ndarray, fn: Any, axis: int, keepdim: bool) -> np.ndarray:
+    """Indices of an extremum along an axis."""
+    if not x.ndim:
+        return np.zeros((), np.int64)
+    return np.asarray(fn(x, axis=axis, keepdims=keepdim), np.int64)
 
-    samples = [({"axis": 0}), ({"axis": 1})]
-    op = operator(
-        name,
-        differentiable=False,
-        tests=ordered(
-            lambda rng, dtype: [Sample((draw(rng, dtype, (3, 4), -2, 2),), p) for p in samples]
-        ),
-        reference=lambda x, axis: fn(x, axis=axis, keepdims=True),
-    )(forward)
-    op.doc = f"Index of the {name[3:]}imum along an axis, which is kept (the first of equals)."
+
+def _kept(t: Any, axis: int, keepdim: bool, ndim: int) -> Any:
+    """A result along an axis with that axis as size 1."""
+    return t if keepdim or not ndim else _reshape(t, (*t.shape[:axis], 1, *t.shape[axis:]))
+
+
+def _along_samples(rng: np.random.Generator, dtype: np.dtype) -> list[Sample]:
+    return [
+        Sample((draw(rng, dtype, shape, -2, 2),), {"axis": axis, "keepdim": keep})
+        for shape, axis, keep in (((3, 4), 0, False), ((3, 4), 1, True), ((), 0, False))
+    ]
+
+
+def _along_rules(op: Any, dtypes: Any) -> Any:
+    """Batching and inference of an operator that reduces one axis to an index (and a value)."""
 
     @op.batch
-    def _(dims, x, *, axis):
+    def _(dims, x, *, axis, keepdim):
         x = front(x, dims[0])
-        if x.ndim == 1:
-            return _reshape(op(_reshape(x, (*x.shape, 1)), axis=1), x.shape), 0
-        return op(x, axis=axis + 1), 0
+        if x.ndim == 1:  # 0-d members
+            return op(_reshape(x, (*x.shape, 1)), axis=1, keepdim=False), 0
+        return op(x, axis=axis + 1, keepdim=keepdim), 0
 
     @op.infer
-    def _(x, *, axis):
-        shape = (*x.shape[:axis], 1, *x.shape[axis + 1 :]) if x.shape else ()
-        return Spec(shape, dt.int64)
+    def _(x, *, axis, keepdim):
+        shape = reduced(x.shape, (axis,), keepdim) if x.shape else ()
+        got = tuple(Spec(shape, d) for d in dtypes(x.dtype))
+        return got if len(got) > 1 else got[0]
 
     return op
 
 
+def _arg_extremum(name: str, fn: Any) -> Any:
+    @operator(
+        name,
+        differentiable=False,
+        tests=ordered(_along_samples),
+        reference=lambda x, axis, keepdim: _located(x, fn, axis, keepdim),
+    )
+    def op(x, *, axis, keepdim):
+        need_order(x, name)
+        return _located(x, fn, axis, keepdim)
+
+    op.doc = f"Index of the {name[3:]}imum along an axis (the first of equals)."
+    return _along_rules(op, lambda d: (dt.int64,))
+
+
+def _extremum_and_index(name: str, fn: Any) -> Any:
+    def forward(x, *, axis, keepdim):
+        at = _located(x, fn, axis, True)
+        if not x.ndim:
+            return x.copy(), at
+        values = np.take_along_axis(x, at, axis)
+        return (values, at) if keepdim else (values.squeeze(axis), at.squeeze(axis))
+
+    @operator(
+        name,
+        n_out=2,
+        saves=(OUT,),
+        tests=ordered(_along_samples),
+        reference=forward,
+    )
+    def op(x, *, axis, keepdim):
+        need_order(x, name[:3])
+        return forward(x, axis=axis, keepdim=keepdim)
+
+    op.doc = f"The {name[:3]}imum along an axis and its index, which alone gets the gradient."
+
+    @op.vjp
+    def _(g, out, x, *, needs, axis, keepdim):
+        if g[0] is None:
+            return (None,)
+        if not x.shape:
+            return (g[0],)
+        at = _kept(out[1], axis, keepdim, x.ndim)
+        zeros = Tensor(np.zeros(x.shape, x.dtype))
+        return (scatter_add_(zeros, at, _kept(g[0], axis, keepdim, x.ndim), dim=axis),)
+
+    @op.jvp
+    def _(tangents, out, x, *, axis, keepdim):
+        if not x.shape:
+            return tangents[0], None
+        moved = gather_(tangents[0], _kept(out[1], axis, keepdim, x.ndim), dim=axis)
+        return (moved if keepdim else _reshape(moved, out[1].shape)), None
+
+    return _along_rules(op, lambda d: (d, dt.int64))
+
+
 argmax_ = _arg_extremum("argmax", np.argmax)
 argmin_ = _arg_extremum("argmin", np.argmin)
+max_along = _extremum_and_index("max_along", np.argmax)
+min_along = _extremum_and_index("min_along", np.argmin)
 
 
 # -- truth and counts -------------------------------------------------------------------------------
@@ -282,7 +348,7 @@ def aminmax(x: Any, *, dim: int | None = None, keepdim: bool = False) -> MinMax:
 
 
 def _extremum_along(x: Any, dim: Any, keepdim: bool, name: str, pairwise: str) -> Any:
-    whole, arg = (amax_, argmax_) if name == "max" else (amin_, argmin_)
+    whole, located = (amax_, max_along) if name == "max" else (amin_, min_along)
     if isinstance(dim, Tensor | np.ndarray):
         return PUBLIC[pairwise](x, dim)
     if dim is None or isinstance(dim, tuple | list):
@@ -290,7 +356,7 @@ def _extremum_along(x: Any, dim: Any, keepdim: bool, name: str, pairwise: str) -
     x = numeric(x, name, real=True)
     axis = axis_of(dim, x, name)
     need_elements(x, (axis,) if x.ndim else (), name)
-    return at_index(x, arg(x, axis=axis), axis, keepdim)
+    return ValuesIndices(*located(x, axis=axis, keepdim=bool(keepdim)))
 
 
 @public
@@ -328,12 +394,8 @@ def _arg(x: Any, dim: int | None, keepdim: bool, name: str, op: Any) -> Tensor:
     flat = _reshape(x, (x._data.size,)) if dim is None else x
     axis = 0 if dim is None else axis_of(dim, x, name)
     need_elements(flat, (axis,) if flat.ndim else (), name)
-    at = op(flat, axis=axis)
-    if dim is None:
-        return _reshape(at, (1,) * x.ndim if keepdim else ())
-    if keepdim or not x.ndim:
-        return at
-    return _reshape(at, (*x.shape[:axis], *x.shape[axis + 1 :]))
+    at = op(flat, axis=axis, keepdim=bool(keepdim))
+    return _reshape(at, (1,) * x.ndim) if dim is None and keepdim else at
 
 
 @public

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..codegen.expr import m
-from ..errors import ArgumentError, message
 from ..op import elementwise
-from ..op.public import METHODS, PUBLIC, public
+from ..op.public import METHODS
 from .sampling import BOOL, REAL, SIDES, elements
 
 
@@ -105,43 +104,4 @@ def cj(x: Any) -> Any:
     return conj(x) if x.dtype.kind == "c" else x
 
 
-_MISSING = object()
-
-
-@public(name="where", method=False)
-def _where(condition: Any, input: Any = _MISSING, other: Any = _MISSING) -> Any:
-    """``input`` where ``condition`` holds, else ``other``; with one argument the indices of its true elements.
-
-    Parameters
-    ----------
-    condition : bool tensor (other dtypes: nonzero is true), broadcast with the values.
-    input, other : tensors or numbers (numbers are weak: they take the tensor's dtype).
-
-    The side that is not chosen gets gradient exactly 0, in both modes, even where its own derivative is infinite or NaN.
-
-    Raises
-    ------
-    ArgumentError : only one of ``input`` and ``other`` is given.
-    """
-    if input is _MISSING and other is _MISSING:
-        return PUBLIC["nonzero"](condition, as_tuple=True)
-    if input is _MISSING or other is _MISSING:
-        raise ArgumentError(
-            message(
-                "where",
-                "the number of values",
-                "one",
-                "both 'input' and 'other', or neither",
-                "Pass a number for the missing one, or only the condition to get indices.",
-            )
-        )
-    return where(condition, input, other)
-
-
-def _where_method(self: Any, condition: Any, other: Any) -> Any:
-    """This tensor where ``condition`` holds, else ``other``."""
-    return where(condition, self, other)
-
-
-METHODS["where"] = _where_method
 METHODS["real"] = property(real, None, None, "The real part (this tensor's values if it is real).")

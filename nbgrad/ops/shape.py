@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from .. import layout as lay
-from ..errors import ShapeError, message
+from ..dtypes import as_dtype
+from ..errors import DTypeError, ShapeError, message
 from ..op import as_tensor
 from ..op.public import METHODS, public
 from ..op.view import layout_of
@@ -43,11 +44,26 @@ def _sizes(shape: tuple, op: str) -> tuple:
         raise ShapeError(message(op, "argument 'shape'", shape, "integers")) from None
 
 
+def _view_as(x: Tensor, dtype: Any) -> Tensor:
+    """``view(dtype)``: only the tensor's own dtype, because other bits would have no derivative."""
+    if as_dtype(dtype, "view") is not x.dtype:
+        raise DTypeError(
+            message(
+                "view",
+                "argument 'dtype'",
+                dtype,
+                f"{x.dtype.name}, the tensor's own dtype",
+                "Use .to(dtype) to convert, or ng.from_numpy(x.numpy().view(dtype)) to see the same bits.",
+            )
+        )
+    return prim.reshape(x, shape=tuple(x.shape))
+
+
 @public(function=False)
 def view(x: Tensor, *shape: Any) -> Tensor:
     """A view in a new shape; raises where only a copy could do it (use ``reshape``)."""
     if len(shape) == 1 and not isinstance(shape[0], int | list | tuple):
-        return x.to(shape[0])
+        return _view_as(x, shape[0])
     new = lay.resolve_shape(_sizes(shape, "view"), x._data.size, "view")
     if lay.reshape(current_layout(x), new) is None:
         raise ShapeError(

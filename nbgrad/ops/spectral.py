@@ -23,7 +23,7 @@ from ..op import Spec, cast, operator
 from ..op.base import OUT
 from ..op.samples import Sample
 from ..tensor import Tensor
-from .basic import _h, _t, matmul
+from .basic import _h, _t, matmul, sum_
 from .compare import bitwise_not, eq
 from .elementwise import div, mul, real, reciprocal, where, zmul
 from .linalg import (
@@ -160,9 +160,32 @@ def _(tangents, out, a):
 batch_native((2,))(eigh)
 
 
-@operator(saves=(OUT,), n_out=2)
+def _eig_samples(rng: np.random.Generator, dtype: np.dtype) -> list[Sample]:
+    spread = [a * (1 + np.arange(a.shape[-1])) for a in square_samples(rng, dtype)]
+    return [Sample((a.astype(dtype),)) for a in spread[:3]]
+
+
+@operator(differentiable=False)
+def leading_component(v):
+    """1 at the largest component of every column, else 0."""
+    rows = np.argmax(np.abs(v), axis=-2)[..., None, :]
+    return (np.arange(v.shape[-2])[:, None] == rows).astype(v.dtype)
+
+
+@leading_component.infer
+def _(v):
+    return Spec(v.shape, v.dtype)
+
+
+batch_native((2,))(leading_component)
+
+
+@operator(saves=(OUT,), n_out=2, tests=_eig_samples)
 def eig(a):
-    """Complex eigenvalues and unit eigenvectors of general square matrices."""
+    """Complex eigenvalues and eigenvectors of general square matrices, as LAPACK scales them.
+
+    Columns have length 1 and a real largest component; the tangent keeps both.
+    """
     return lapack("eig", "eig", a)
 
 
@@ -180,8 +203,14 @@ def _(tangents, out, a):
     eye = Tensor(np.eye(a.shape[-1], dtype=bool))
     turn = zmul(where(eye, 0, m), reciprocal(where(eye, 1, gap)))
     dv = matmul(v, turn)
-    along = real(diag_of(matmul(_h(v), dv)))  # keeps the columns' length 1
-    return diag_of(m), dv - mul(v, row(along))
+    top, axis = leading_component(v), v.ndim - 2
+    ratio = div(
+        sum_(mul(top, dv), axes=(axis,), keepdim=True),
+        sum_(mul(top, v), axes=(axis,), keepdim=True),
+    )
+    dv = dv - mul(v, cast(imaginary(ratio), v.dtype) * 1j)
+    along = real(diag_of(matmul(_h(v), dv)))
+    return diag_of(m), dv - mul(v, cast(row(along), v.dtype))
 
 
 batch_native((2,))(eig)

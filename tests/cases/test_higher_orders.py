@@ -205,7 +205,7 @@ def test_second_derivatives_of_a_batched_network_point_by_point():
     assert_close(uxx[:, 0].detach(), (curvature * w1[:, 0] ** 2).sum(1))
     assert_close(uxx[:, 1].detach(), (curvature * w1[:, 0] * w1[:, 1]).sum(1))
     one = lambda p: (ng.tanh(p @ ng.tensor(w1).mT) @ ng.tensor(w2).mT).sum()
-    hessians = ng.vmap(ng.func.hessian(one))(x.detach())
+    hessians = ng.func.vmap(ng.func.hessian(one))(x.detach())
     assert_close(hessians[:, 0, 0], uxx[:, 0].detach())
 
 

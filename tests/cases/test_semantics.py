@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 import nbgrad as ng
-from nbgrad.autograd import detect_anomaly, functional, grad, gradcheck, gradgradcheck
+from nbgrad.autograd import (
+    GradcheckError,
+    detect_anomaly,
+    functional,
+    grad,
+    gradcheck,
+    gradgradcheck,
+)
 from nbgrad.errors import AutogradError, NbgradError, TraceError
 from nbgrad.testing import assert_close
 
@@ -127,7 +134,8 @@ class StashedSquare(ng.autograd.Function):
 def test_a_derivative_stored_on_ctx_is_never_silently_differentiated():
     x = leaf([1.0, 2.0])
     assert gradcheck(StashedSquare.apply, (x,))
-    assert not gradgradcheck(StashedSquare.apply, (x,), raise_exception=False)
+    with pytest.raises((AutogradError, GradcheckError)):
+        gradgradcheck(StashedSquare.apply, (x,))
     (g,) = grad(StashedSquare.apply(x).sum(), x, create_graph=True)
     try:
         (h,) = grad(g.sum(), x, allow_unused=True)
@@ -319,7 +327,7 @@ def test_a_replay_sees_present_tensors_and_refuses_stale_arrays():
     theta, points = leaf(1.0), np.linspace(0, 1, 5)
 
     def loss(scale):
-        return ((ng.sin(theta * ng.from_numpy(points)) - scale) ** 2).sum()
+        return ((ng.sin(theta * points) - scale) ** 2).sum()
 
     scale = ng.tensor(np.sin(2.4 * points))
     tape = ng.trace(loss)(scale)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import nbgrad as ng
-from nbgrad.nn import functional as F
 
+F = ng.nn.functional
 F64, F32 = np.float64, np.float32
 RNG = np.random.default_rng(20240)
 INF, NAN = math.inf, math.nan
@@ -121,6 +121,7 @@ def reverse_orders(fn, x, n):
 
 def forward_orders(fn, x, n):
     """Derivatives 1..n by nested forward mode."""
+
     def derivative(f):
         return lambda t: ng.func.jvp(f, (t,), (ng.ones_like(t),))[1]
 
@@ -166,10 +167,11 @@ HARD = [
 
 
 def exact_derivatives(exact, x, n):
-    """mpmath's derivatives 1..n from a Taylor expansion by complex contour or differences at high precision."""
-    with mp.workdps(120):
-        point = mp.mpf(x)
-        return [float(mp.diff(exact, point, k, h=mp.mpf(10) ** -30)) for k in range(1, n + 1)]
+    """mpmath's derivatives 1..n, by differences at high precision."""
+    digits = 120 if abs(x) < 100 else 900  # saturated functions: 1 - 1e-260
+    with mp.workdps(digits):
+        point, h = mp.mpf(x), mp.mpf(10) ** (-digits // 4)
+        return [float(mp.diff(exact, point, k, h=h)) for k in range(1, n + 1)]
 
 
 @pytest.mark.parametrize("name, fn, exact, points", HARD, ids=[h[0] for h in HARD])
@@ -294,7 +296,23 @@ def test_taylor_of_every_order_at_the_centre():
 
 # -- special values -----------------------------------------------------------------------------------------
 
-SPECIAL = [NAN, INF, -INF, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.5, -2.5, 1e300, -1e300, 5e-324, -5e-324]
+SPECIAL = [
+    NAN,
+    INF,
+    -INF,
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    -0.5,
+    2.5,
+    -2.5,
+    1e300,
+    -1e300,
+    5e-324,
+    -5e-324,
+]
 NUMPY_UNARY = [
     "abs", "sqrt", "square", "reciprocal", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p",
     "sin", "cos", "tan", "arcsin", "arccos", "arctan", "sinh", "cosh", "tanh", "arcsinh", "arccosh",
@@ -317,7 +335,7 @@ def same_specials(got, want, dtype, where):
         return
     tol = 8 * np.finfo(dtype).eps
     np.testing.assert_allclose(got, want, rtol=tol, atol=0, equal_nan=True, err_msg=where)
-    zero = (want == 0) & (got == 0)
+    zero = (want == 0) & (got == 0) & (where not in ("fmax", "fmin"))  # C leaves that sign open
     np.testing.assert_array_equal(np.signbit(got[zero]), np.signbit(want[zero]), err_msg=where)
 
 
@@ -427,7 +445,10 @@ def test_bools():
     x, y = ng.tensor(a), ng.tensor(b)
     for name in ("add", "multiply", "maximum", "minimum", "bitwise_and", "bitwise_or",
                  "bitwise_xor", "logical_and", "logical_or", "logical_xor", "equal", "less"):  # fmt: skip
-        got, want = getattr(ng, {"equal": "eq"}.get(name, name))(x, y).numpy(), getattr(np, name)(a, b)
+        got, want = (
+            getattr(ng, {"equal": "eq"}.get(name, name))(x, y).numpy(),
+            getattr(np, name)(a, b),
+        )
         assert got.dtype == bool
         np.testing.assert_array_equal(got, want, err_msg=name)
     np.testing.assert_array_equal((~x).numpy(), ~a)
@@ -511,7 +532,13 @@ def test_python_operators():
 def test_in_place_variants():
     x = ng.tensor([4.0, 9.0])
     y = x
-    x += 1; x -= 1; x *= 2; x /= 2; x **= 2; x //= 3; x %= 4  # noqa: E702
+    x += 1
+    x -= 1
+    x *= 2
+    x /= 2
+    x **= 2
+    x //= 3
+    x %= 4
     assert y is x and x.tolist() == [1.0, 3.0]
     x.add_(ng.tensor([1.0, 1.0]), alpha=-0.5).clamp_(min=1).sqrt_().neg_().abs_()
     assert x.tolist() == pytest.approx([1.0, math.sqrt(2.5)])
@@ -558,8 +585,9 @@ def test_complex_division_and_powers():
     assert (1 / ng.tensor([complex(INF, 0)])).tolist() == [0j]
     base = np.array([0j, 1j, -2 + 1j, 0.5 - 3j])
     for e in (0, 1, 2, 3, 7, -0.5 + 2j, 1.5):
-        want = [complex(mp.power(complex(b), e)) if b or e == 0 else 0j for b in base]
-        np.testing.assert_allclose((ng.tensor(base) ** e).numpy(), want, rtol=1e-14, atol=1e-300)
+        known = base if complex(e).real >= 0 else base[1:]  # 0 to a negative power is infinite
+        want = [complex(mp.power(complex(b), e)) if b or e == 0 else 0j for b in known]
+        np.testing.assert_allclose((ng.tensor(known) ** e).numpy(), want, rtol=1e-14, atol=1e-300)
 
 
 def test_branch_cuts_follow_c99():
@@ -626,7 +654,6 @@ def test_where_with_numbers_and_with_one_argument():
 
 
 WRONG = [
-    (lambda: ng.where(ng.tensor([True]), 1.0), "where: the number of values is one"),
     (lambda: ng.clamp(ng.tensor([1.0])), "clamp: the bounds is None and None"),
     (lambda: ng.div(1.0, ng.tensor([2.0]), rounding_mode="up"), "div: argument 'rounding_mode'"),
     (lambda: ng.tensor([1]) // 0, "floor_divide: an integer divisor is 0"),
@@ -640,7 +667,7 @@ WRONG = [
     (lambda: ng.polygamma(-1, ng.tensor([1.0])), "polygamma: argument 'n' is -1"),
     (lambda: ng.gelu(ng.tensor([1.0]), "fast"), "gelu: argument 'approximate'"),
     (lambda: ng.round(ng.tensor([1.0]), decimals=0.5), "round: argument 'decimals'"),
-    (lambda: ng.tensor([1.0]) + "a", "add: argument 'argument 1'"),
+    (lambda: ng.tensor([1.0]) + "a", "add: argument 1 is a str"),
     (lambda: ng.tensor([1.0, 2.0]) + ng.tensor([1.0, 2.0, 3.0]), "add"),
     (lambda: F.mse_loss(ng.zeros(2), ng.zeros(2, 1)), "mse_loss: the target's shape"),
     (lambda: F.l1_loss(ng.zeros(2), ng.zeros(2), "avg"), "l1_loss: argument 'reduction'"),
@@ -668,9 +695,8 @@ def test_functional_facade():
     z = x * 1
     assert F.relu(z, inplace=True) is z and z.tolist() == [[0.0, 0.5], [2.0, 0.0]]
     assert F.prelu(x, ng.tensor([0.1, 0.2])).tolist() == [[-0.1, 0.5], [2.0, -0.05]]
-    assert F.softplus(x, 2.0).tolist() == pytest.approx(
-        [[math.log1p(math.exp(2 * v)) / 2 for v in row] for row in x.tolist()]
-    ) or np.allclose(F.softplus(x, 2.0).tolist(), np.log1p(np.exp(2 * x.detach().numpy())) / 2)
+    doubled = np.log1p(np.exp(2 * x.detach().numpy())) / 2
+    np.testing.assert_allclose(F.softplus(x, 2.0).tolist(), doubled, rtol=1e-14)
     assert F.softplus(x, 1, 1).tolist()[1][0] == 2.0
     p = F.softmax(x, dim=1)
     np.testing.assert_allclose(p.sum(1).tolist(), [1, 1])
@@ -706,7 +732,7 @@ def test_special_coefficients_are_what_the_script_derives():
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
     high, low, taylor = script.digamma_root()
-    assert (table.ROOT_HIGH, table.ROOT_LOW) == (high, low)
+    assert (high, low) == (table.ROOT_HIGH, table.ROOT_LOW)
     assert list(table.ROOT_TAYLOR) == taylor
     assert list(table.EULER_MACLAURIN) == script.bernoulli_over_factorial()
     assert list(table.DIGAMMA_TAIL) == script.digamma_tail()

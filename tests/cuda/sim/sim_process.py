@@ -110,7 +110,6 @@ def test_out_of_bounds_is_noticed_by_the_simulated_pointer():
         _compat.pointer(view)[-1] = 0.0
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_is_told():
     x = ng.ones(3, device="cuda")
