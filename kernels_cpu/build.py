@@ -58,7 +58,7 @@ def _compile(source: str, entry: str, key: str) -> int:
     scope["__name__"] = __name__
     exec(compile(source, f"<nbgrad kernel {key[:12]}>", "exec"), scope)
     i64p = types.CPointer(types.int64)
-    made = cfunc(
+    made: Any = cfunc(
         types.void(i64p, i64p, i64p, types.voidptr), error_model="numpy", fastmath={"contract"}
     )(scope[entry])
     _keep.append(made)

@@ -71,7 +71,7 @@ def cholesky(a: Array) -> Array:
 
 def propagate(fn: Callable[[Array], tuple], a: Array) -> tuple[Array, ...]:
     """``fn(a)`` where matrices with NaN or inf give NaN results instead of an exception."""
-    good = np.isfinite(a).all(axis=(-2, -1))
+    good: np.ndarray = np.asarray(np.isfinite(a).all(axis=(-2, -1)))
     if good.all():
         return fn(a)
     outs = fn(np.where(good[..., None, None], a, np.eye(*a.shape[-2:], dtype=a.dtype)))
@@ -87,7 +87,7 @@ def hermitian(a: Array) -> Array:
     with np.errstate(all="ignore"):
         off = np.abs(a - h).max(axis=(-2, -1), initial=0)
         size = np.abs(a).max(axis=(-2, -1), initial=0)
-        bad = off > 0.01 * size
+        bad = np.asarray(off > 0.01 * size)
     if bad.any():
         entry = tuple(int(i) for i in np.argwhere(bad)[0])
         raise FailedError(entry, "it is not symmetric (Hermitian)")

@@ -11,6 +11,7 @@ from numba.extending import intrinsic
 from .codes import KINDS, TILE
 from .intrinsics import clear_all_fp_flags, clear_fp_flags, select
 
+
 def _numba_type(name: str):
     return from_dtype(np.dtype(KINDS[name]))
 
@@ -61,7 +62,11 @@ def _make(name: str):
     }
 
 
-NAMESPACE: dict = {"TILE": TILE, "clear_fp_flags": clear_fp_flags,
-    "clear_all_fp_flags": clear_all_fp_flags, "select": select}
+NAMESPACE: dict = {
+    "TILE": TILE,
+    "clear_fp_flags": clear_fp_flags,
+    "clear_all_fp_flags": clear_all_fp_flags,
+    "select": select,
+}
 for _name in KINDS:
     NAMESPACE.update(_make(_name))

@@ -28,9 +28,9 @@ def largest_order(a: np.ndarray, k: int, axis: int, largest: bool, ordered: bool
     if not a.ndim:
         return np.zeros((), np.int64)
     n = a.shape[axis]
-    if k < n // 8 and not largest:
-        found = np.take(np.argpartition(a, max(k - 1, 0), axis=axis), range(k), axis=axis)
-    elif k < n // 8:
+    if 0 < k < n // 8 and not largest:
+        found = np.take(np.argpartition(a, k - 1, axis=axis), range(k), axis=axis)
+    elif 0 < k < n // 8:
         found = np.take(np.argpartition(a, n - k, axis=axis), range(n - k, n), axis=axis)
     else:
         return np.take(argsort(a, axis, largest), range(k), axis=axis)

@@ -94,7 +94,11 @@ _LAZY = ("cuda", "fft", "linalg", "nn", "special", "testing", "utils")
 
 def __getattr__(name: str) -> _Any:
     if name in _LAZY:
-        return _importlib.import_module(f".{name}", __name__)
+        try:
+            return _importlib.import_module(f".{name}", __name__)
+        except ModuleNotFoundError as e:
+            if e.name != f"{__name__}.{name}":
+                raise
     raise AttributeError(f"module 'nbgrad' has no attribute {name!r}")
 
 

@@ -44,7 +44,8 @@ def array_under(t: Any) -> Any:
     """The device array under a tensor, also under a transform's value; None for the CPU (and for traces)."""
     data = t._data
     while not on_device(data):
-        parts = data.parts() if hasattr(data, "parts") else ()
+        # of a series only the terms it has: asking for more here would never end in a rule about itself
+        parts = getattr(data, "known", None) or (data.parts() if hasattr(data, "parts") else ())
         if not parts:
             return None
         data = parts[0]._data

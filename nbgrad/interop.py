@@ -102,7 +102,8 @@ def __array_function__(self: Tensor, func: Any, types: Any, args: tuple, kwargs:
             f"np.{name}: not available on tensors; call .detach().numpy() to compute outside the graph, or use "
             "nbgrad's own function."
         )
-    renamed = {{"axis": "dim", "keepdims": "keepdim"}.get(k, k): v for k, v in kwargs.items()}
+    spelled = {"axis": "dim", "keepdims": "keepdim"}
+    renamed: dict[str, Any] = {spelled.get(k) or k: v for k, v in kwargs.items()}
     if name in ("max", "min", "amax", "amin") and "dim" not in renamed and len(args) == 1:
         renamed["dim"] = None
     return fn(*args, **renamed)

@@ -15,6 +15,7 @@ Slots
 
 from __future__ import annotations
 
+from _thread import allocate_lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 EPOCH = 1 << 32
 _birth = 0
+_birth_lock = allocate_lock()
 
 
 def new_epoch() -> int:
@@ -36,8 +38,9 @@ def new_epoch() -> int:
     that came from outside.
     """
     global _birth
-    _birth += EPOCH
-    return _birth
+    with _birth_lock:  # marks must never go back
+        _birth += EPOCH
+        return _birth
 
 
 class Level:
@@ -106,12 +109,14 @@ class Tensor:
         self._data = data
         self._node = node
         self._nr = nr
-        self._ver = [_birth] if ver is None else ver
+        self._ver: list[Any] = [_birth] if ver is None else ver
         self._meta: Meta | None = meta
 
     if TYPE_CHECKING:  # installed from the registry, see nbgrad/methods.py
 
         def __getattr__(self, name: str) -> Any: ...
+        def _invalidate(self) -> None: ...
+        def __iter__(self) -> Any: ...
         def __add__(self, other: Any) -> Tensor: ...
         def __radd__(self, other: Any) -> Tensor: ...
         def __sub__(self, other: Any) -> Tensor: ...

@@ -16,7 +16,7 @@ LAYERS = [
     {"op", "utils.pytree"},
     {"ops"},
     {"autograd", "tape", "func", "utils"},
-    {"methods", "interop", "printing", "random"},
+    {"methods", "methods_autograd", "interop", "printing", "random"},
     {"nn", "linalg", "special", "fft", "testing", "cuda", "pde", "optim", "amp"},
 ]
 

@@ -6,7 +6,8 @@ differences of an error-free transformation.  Fusing is asked for where it is ha
 elsewhere), ``fma`` guarantees a single rounding where an exact product is needed.
 """
 
-import functools
+from collections.abc import Callable
+from typing import Any
 
 from llvmlite import ir
 from numba import njit
@@ -17,8 +18,13 @@ from kernels_cpu.intrinsics import declare, select
 
 # ``forceinline`` marks the LLVM function alwaysinline, which is what lets a caller's loop be
 # vectorised; ``error_model`` removes the zero-division branch.
-JIT_OPTIONS = {"forceinline": True, "error_model": "numpy", "no_cfunc_wrapper": True}
-scalar = functools.partial(njit, **JIT_OPTIONS)
+JIT_OPTIONS: Any = {"forceinline": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+
+
+def scalar(function: Callable) -> Any:
+    """Declare a function of this package: inlined by LLVM, IEEE arithmetic."""
+    return njit(**JIT_OPTIONS)(function)
+
 
 _FLOATS = (types.float64, types.float32)
 

@@ -82,7 +82,7 @@ def unwrap(level: Level, t: Tensor, size: int, dim: int | None = 0) -> Tensor:
             message("vmap", "argument 'out_dims'", dim, f"a dimension of a {rank}-d output")
         )
     dim = dim % rank
-    if dim != at:
+    if at is not None and dim != at:
         order = [i for i in range(rank) if i != at]
         order.insert(dim, at)
         inner = permute(inner, dims=tuple(order))
@@ -106,7 +106,7 @@ def batched_grad(
                 "cotangents with one leading batch size, one for every output",
             )
         )
-    size = sizes.pop()
+    (size,) = (s for s in sizes if s is not None)
     with new_level("a batched backward", BatchInterpreter(size, "same")) as level:
         roots = []
         for o, c in zip(outs, cots, strict=True):

@@ -85,11 +85,7 @@ def gradcheck(
     o = _Options("gradcheck", eps, atol, rtol, nondet_tol, zero_wins)
     problem = jac.Problem("gradcheck", func, inputs)
     o.names = [f"input_{_position(problem, t)}" for t in problem.wanted]
-    checks: list[Callable[[], None]] = [lambda: _repeatable(o, problem)]
-    if check_backward_ad:
-        checks.append(lambda: _compare(o, problem, "reverse-mode", fast_mode))
-    if check_forward_ad:
-        checks.append(lambda: _compare(o, problem, "forward-mode", fast_mode))
+    checks = _plan(o, problem, check_backward_ad, check_forward_ad, fast_mode)
     if check_backward_ad and check_undefined_grad:
         checks.append(lambda: _undefined(o, problem))
     if check_grad_dtypes:
@@ -98,9 +94,21 @@ def gradcheck(
         checks.append(lambda: _batched(o, problem))
     if check_batched_forward_grad:
         checks.append(lambda: _batched_forward(o, problem))
-    if zero_wins != "allow":
-        checks.append(lambda: _zero_wins(o, problem, check_backward_ad, check_forward_ad))
     return _run(checks, raise_exception)
+
+
+def _plan(
+    o: _Options, problem: jac.Problem, backward: bool, forward: bool, fast: bool
+) -> list[Callable[[], None]]:
+    """What both functions check first."""
+    checks: list[Callable[[], None]] = [lambda: _repeatable(o, problem)]
+    if backward:
+        checks.append(lambda: _compare(o, problem, "reverse-mode", fast))
+    if forward:
+        checks.append(lambda: _compare(o, problem, "forward-mode", fast))
+    if o.zero != "allow":
+        checks.append(lambda: _zero_wins(o, problem, backward, forward))
+    return checks
 
 
 def _run(checks: Sequence[Callable[[], None]], raise_exception: bool) -> bool:
@@ -340,41 +348,41 @@ def gradgradcheck(
     check_fwd_over_rev, check_rev_over_rev : the mode of the outer derivative.
     """
     problem = jac.Problem("gradgradcheck", func, inputs)
-    outs = problem.run()
-    cots = _cotangents(problem, outs, grad_outputs, gen_non_contig_grad_outputs)
-    n = len(problem.wanted)
-
-    def gradient(*args: Any) -> list[Tensor]:
-        xs, vs = list(args[:n]), list(args[n:])
-        if all(x is y for x, y in zip(xs, problem.wanted, strict=True)):
-            ys = problem.run()
-            live = [(y, v) for y, v in zip(ys, vs, strict=True) if y._node is not None]
-            got = grad(
-                [y for y, _ in live], xs, [v for _, v in live], create_graph=True, allow_unused=True
-            )
-        else:
-            from ..func.api import flat_vjp
-
-            got = flat_vjp(problem.flat, xs)[1](vs)
-        return [x.zeros_like_() if g is None else g for x, g in zip(xs, got, strict=True)]
-
+    cots = _cotangents(problem, problem.run(), grad_outputs, gen_non_contig_grad_outputs)
     o = _Options("gradgradcheck", eps, atol, rtol, nondet_tol, zero_wins)
-    second = jac.Problem("gradgradcheck", gradient, (*problem.wanted, *cots))
+    second = jac.Problem("gradgradcheck", _gradient(problem), (*problem.wanted, *cots))
     names = [f"input_{_position(problem, t)}" for t in problem.wanted]
     names += [f"grad_output_{j}" for j in range(len(cots))]
     o.names = [names[_position(second, t)] for t in second.wanted]
-    modes = [("reverse-mode", check_rev_over_rev), ("forward-mode", check_fwd_over_rev)]
-    checks: list[Callable[[], None]] = [lambda: _repeatable(o, second)]
-    checks += [lambda m=m: _compare(o, second, m, fast_mode) for m, wanted in modes if wanted]
+    checks = _plan(o, second, check_rev_over_rev, check_fwd_over_rev, fast_mode)
     if check_undefined_grad and check_rev_over_rev:
         checks.append(lambda: _undefined(o, second))
     if check_grad_dtypes:
         checks.append(lambda: _dtypes(o, second))
     if check_batched_grad:
         checks.append(lambda: _batched(o, second))
-    if zero_wins != "allow":
-        checks.append(lambda: _zero_wins(o, second, check_rev_over_rev, check_fwd_over_rev))
     return _run(checks, raise_exception)
+
+
+def _gradient(problem: jac.Problem) -> Callable[..., list[Tensor]]:
+    """``(inputs..., cotangents...) -> gradients``, to be differentiated again."""
+    n = len(problem.wanted)
+
+    def gradient(*args: Tensor) -> list[Tensor]:
+        xs, vs = list(args[:n]), list(args[n:])
+        if all(x is y for x, y in zip(xs, problem.wanted, strict=True)):
+            # the tensors themselves: what the function reads from outside is differentiated too
+            pairs = zip(problem.run(), vs, strict=True)
+            live = [(y, v) for y, v in pairs if y._node is not None]
+            ys, ws = [y for y, _ in live], [v for _, v in live]
+            got: Sequence[Any] = grad(ys, xs, ws, create_graph=True, allow_unused=True)
+        else:
+            from ..func.api import flat_vjp
+
+            got = flat_vjp(problem.flat, xs)[1](vs)
+        return [x.zeros_like_() if g is None else g for x, g in zip(xs, got, strict=True)]
+
+    return gradient
 
 
 def _cotangents(

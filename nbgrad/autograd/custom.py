@@ -75,6 +75,9 @@ class Call:
         """The user's name of the function."""
         return self.cls.__name__
 
+    def __repr__(self) -> str:
+        return self.name
+
     def copy(self, stored: bool) -> Call:
         """A call for another execution (``stored``: one that a tape keeps and never runs itself)."""
         new = object.__new__(type(self))

@@ -238,14 +238,14 @@ class FunctionNode(Node):
         ins: list[Any] = [None] * len(self.edges)
         outs: list[Any] = [None] * self.n_outputs
         extra: list[Any] = [None] * len(self.frame.tainted)
-        for (kind, k), pair in found.items():
+        for (kind, k), (value, cell) in found.items():
             if kind == "in":
-                ins[k] = as_saved(*pair, self.edges[k], self.nrs[k] if self.nrs else 0)
+                ins[k] = as_saved(value, cell, self.edges[k], self.nrs[k] if self.nrs else 0)
             elif kind == "out":
                 real = self.out_specs[k][1].kind in "fc" and k not in self.frame.nondiff
-                outs[k] = as_saved(*pair, self if real else None, k)
+                outs[k] = as_saved(value, cell, self if real else None, k)
             else:
-                t = as_saved(*pair, None, 0)
+                t = as_saved(value, cell, None, 0)
                 if guard is not None and self.frame.tainted[k] and t._node is None:
                     t = Tensor(t._data, guard, 0)
                 extra[k] = t
@@ -386,7 +386,7 @@ def finish(call: Call, tensors: Sequence[Tensor], flat: Sequence[Tensor]) -> Any
 
 def _adopt(call: Call, x: Tensor, out: Tensor) -> Tensor:
     """Give an input that forward changed in place its new history."""
-    if top_level([x, out]) is not None:
+    if not call.inplace or top_level([x, out]) is not None:
         return write(x, out, call.name)
     base = x._meta.base if x._meta is not None else None
     if base is None:
@@ -394,9 +394,6 @@ def _adopt(call: Call, x: Tensor, out: Tensor) -> Tensor:
             x._node, x._nr = out._node, out._nr
     else:
         _rebase(base, x, out, None)
-    for recorder in state.recorders:
-        recorder.written(x, out, base)
-    if base is not None:
         refresh_view(x)
         carry_retain(base)
     carry_retain(x)

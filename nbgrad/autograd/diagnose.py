@@ -59,7 +59,8 @@ def report(op: str, b: Block, tol: Tolerance, names: Sequence[str], eps: float) 
     with np.errstate(all="ignore"):
         excess = np.abs(b.analytical - b.numerical) / tol.allowed(b.numerical)
     excess = np.where(np.isnan(excess), np.inf, excess)
-    row, col = np.unravel_index(int(np.argmax(np.where(bad, excess, -1.0))), bad.shape)
+    worst = int(np.argmax(np.where(bad, excess, -1.0)))
+    row, col = divmod(worst, bad.shape[1])
     a, n = float(b.analytical[row, col]), float(b.numerical[row, col])
     diff = abs(a - n)
     relative = diff / abs(n) if n else np.inf

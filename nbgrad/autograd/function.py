@@ -80,7 +80,7 @@ class Function:
         """
         call = Call(cls, args)
         tensors = [a for a in args if isinstance(a, Tensor)]
-        call.inplace = True
+        call.inplace = not state.recorders  # a tape needs the value before and the value after
         flat = OPERATOR(*tensors, call=call)
         return finish(call, tensors, flat)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ArgumentError, AutogradError, DTypeError, ShapeError, UnsupportedError, message
-from ..func.flat import check_inexact, flat_jvp, flat_vmap, flat_vjp, releaf, strip
+from ..func.flat import check_inexact, flat_jvp, flat_vjp, flat_vmap, releaf, strip
 from ..op.interpreter import inside
 from ..state import ON, state
 from ..tensor import Tensor
@@ -236,9 +236,7 @@ def _rows(run: _Run, o: Tensor) -> list[Tensor]:
     from ..func.jacobian import basis
 
     units = basis(o)
-    rows = [
-        run.grads([o], [units[k]], run.leaves, run.create_graph) for k in range(units.shape[0])
-    ]
+    rows = [run.grads([o], [units[k]], run.leaves, run.create_graph) for k in range(units.shape[0])]
     if not rows:
         return [Tensor(np.zeros((*o.shape, *x.shape), x.dtype)) for x in run.leaves]
     columns = zip(*rows, strict=True)

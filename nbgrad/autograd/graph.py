@@ -21,7 +21,7 @@ from ..tensor import Tensor
 
 if TYPE_CHECKING:
     from ..op import Operator
-    from ..ops.plan import Plan
+    from ..op.kernels import Plan
 
 next_seq = itertools.count(1).__next__
 

@@ -34,7 +34,10 @@ class saved_tensors_hooks:
         if not callable(pack) or not callable(unpack):
             raise DTypeError(
                 message(
-                    "saved_tensors_hooks", "an argument", "not callable", "two functions (pack, unpack)"
+                    "saved_tensors_hooks",
+                    "an argument",
+                    "not callable",
+                    "two functions (pack, unpack)",
                 )
             )
         self.pack, self.unpack = pack, unpack

@@ -59,8 +59,7 @@ def run_raw(sweep: _Sweep, needed: set[Node] | None) -> None:
         nrs = node.nrs
         held: Any = None
         held_g: Any = None
-        i = 0
-        for child in node.edges:
+        for i, child in enumerate(node.edges):
             if child is not None:
                 gi = out[i]
                 if gi is not None and (needed is None or child in needed):
@@ -76,7 +75,6 @@ def run_raw(sweep: _Sweep, needed: set[Node] | None) -> None:
                     else:
                         grads[child] = gi
                         push(heap, (-child.seq, child))
-            i += 1
         out = gi = g = None
         if held is not None and heap and heap[0][0] < -held.seq:
             grads[held] = held_g

@@ -47,8 +47,9 @@ class Taint:
         if id(t) in self.marked or (t._meta is not None and id(t._meta.base) in self.marked):
             return True
         tracer = getattr(getattr(t._data, "level", None), "interpreter", None)
-        if hasattr(tracer, "tape") and hasattr(t._data, "var"):
-            return t._data.var in _reached(tracer.tape)
+        tape = getattr(tracer, "tape", None)
+        if tape is not None and hasattr(t._data, "var"):
+            return t._data.var in _reached(tape)
         parts = getattr(t._data, "parts", None)
         return parts is not None and any(self.depends(p) for p in parts())
 

@@ -277,8 +277,8 @@ def matmul(a: Any, b: Any) -> DeviceArray:
         return matmul(a.astype(F32), b.astype(F32)).astype(F16)
     batch = broadcast_shapes(a.shape[:-2], b.shape[:-2], op="matmul")
     out = empty((*batch, a.shape[-2], b.shape[-1]), a.dtype, device)
-    views = [x.view((*batch, *x.shape[-2:])) for x in (a, b)]
-    launch(device, lambda: products.run(*views, out.view(), current_stream()))
+    left, right = (x.view((*batch, *x.shape[-2:])) for x in (a, b))
+    launch(device, lambda: products.run(left, right, out.view(), current_stream()))
     return out
 
 

@@ -102,7 +102,7 @@ def flat_vjp(
             o.refresh_()
     finally:
         state.set_off(previous)
-    edges = [(x._node, x._nr) for x in leaves]
+    edges: list[Any] = [(x._node, x._nr) for x in leaves]
     stop = {node for node, _ in edges if node is not None}
     others = [o._node is not None and reaches_others([o._node], stop) for o in outs]
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..device import beside
 from ..tensor import Tensor
 from .flat import check_inexact, flat_jvp, flat_vjp
 from .trees import Flat, select

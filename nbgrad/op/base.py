@@ -226,8 +226,8 @@ def restore(node: OpNode) -> tuple[list[Any], Any]:
             inputs[i] = as_saved(*next(values), node.edges[i], node.nrs[i] if node.nrs else 0)
     if OUT not in saved:
         return inputs, None
-    outs = tuple(as_saved(*next(values), node, k) for k in range(node.n_outputs))
-    return inputs, outs if op.n_out(node.params) != 1 or len(outs) > 1 else outs[0]
+    outs = [as_saved(*next(values), node, k) for k in range(node.n_outputs)]
+    return inputs, tuple(outs) if op.n_out(node.params) != 1 or len(outs) > 1 else outs[0]
 
 
 def saved_pairs(node: Any) -> Iterator[tuple[Any, list | None]]:

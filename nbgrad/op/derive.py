@@ -68,7 +68,7 @@ def sum_to_raw(g: np.ndarray, shape: tuple) -> np.ndarray:
 
 def zeros_like(t: Tensor | Spec) -> Tensor:
     """A plain zero tensor of the same shape and dtype."""
-    data = getattr(t, "_data", None)
+    data: Any = getattr(t, "_data", None)
     if on_device(data):
         return Tensor(data.zeros_like())
     return Tensor(np.zeros(t.shape, t.dtype))

@@ -108,7 +108,8 @@ class Elementwise(Operator):
     def coerce(self, args: Sequence[Any]) -> list[Tensor]:
         """Arguments as tensors of one compute dtype (conditions stay bool)."""
         lead = 1 if self.promotion == "select" else 0
-        dtype, scalars = None, []
+        dtype: Any = None
+        scalars: list[Any] = []
         tensors: list[Any] = []
         for i, a in enumerate(args):
             if isinstance(a, bool | int | float | complex) and not isinstance(a, np.generic):

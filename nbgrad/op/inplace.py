@@ -135,8 +135,10 @@ def write(t: Tensor, result: Tensor, name: str) -> Tensor:
         with np.errstate(all="ignore"):
             t._data[...] = result._data
     elif level_of(result._data) is not level:
-        lifted = level.interpreter.lift(level, REGISTRY["clone"](result))
-        result = Tensor(lifted, None) if isinstance(lifted, Value) else lifted
+        result = REGISTRY["clone"](result)  # a trace records this: then it is a value of the level
+        if level_of(result._data) is not level:
+            lifted = level.interpreter.lift(level, result)
+            result = Tensor(lifted, None) if isinstance(lifted, Value) else lifted
     bump(t, name)
     if base is None:
         if level is not None:
@@ -171,7 +173,7 @@ def _promote(level: Level, t: Tensor) -> None:
 def bump(t: Tensor, name: str) -> None:
     """Count a write on the storage and remember who wrote."""
     t._ver[0] += 1
-    t._ver[1:] = [name + "_"]
+    t._ver[1:] = (name + "_",)
 
 
 def _rebase(base: Tensor, t: Tensor, result: Tensor, level: Level | None) -> None:

@@ -218,8 +218,9 @@ def contribution(op: Elementwise, i: int, g: Any, xs: Sequence[Any], out: Any, d
 
     dtype = xs[i].dtype if dtype is None else dtype
     wirtinger = op.wirtinger[i] if op.wirtinger is not None and dtype.kind == "c" else None
-    if op.contributions is not None and op.contributions[i] is not None and wirtinger is None:
-        return op.contributions[i](g, *xs, out)
+    own = op.contributions[i] if op.contributions is not None else None
+    if own is not None and wirtinger is None:
+        return own(g, *xs, out)
     if wirtinger is not None:
         dz, dzbar = wirtinger(*xs, out)
         if g.dtype.kind != "c":

@@ -12,6 +12,7 @@ from . import (
     einsum,
     elementwise,
     extremes,
+    extremum,
     gather,
     index,
     join,
@@ -25,6 +26,7 @@ from . import (
     products,
     rearrange,
     reduce,
+    roots,
     rounding,
     scan,
     select,
@@ -36,10 +38,14 @@ from . import (
     spectral,
     transcendental,
     trigonometric,
+    variance,
     view,
 )
 
 __all__ = [
+    "variance",
+    "roots",
+    "extremum",
     "sort",
     "softmax",
     "scan",

@@ -12,7 +12,6 @@ from ..op.public import METHODS, public
 from ..tensor import Tensor
 from . import basic
 from .einsum import einsum
-from .elementwise import conj
 from .view import _reshape
 
 
@@ -155,25 +154,6 @@ def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> 
     a, b = _matrix(vec1, "addr", "vec1", 1), _matrix(vec2, "addr", "vec2", 1)
     product = _reshape(a, (*a.shape, 1)) * b
     return _added("addr", input, product, beta, alpha)
-
-
-@public
-def vdot(input: Any, other: Any) -> Tensor:
-    """``sum(conj(input) * other)`` of two vectors.
-
-    Raises
-    ------
-    ShapeError : operands that are not vectors of one length.
-    """
-    a, b = _matrix(input, "vdot", "input", 1), _matrix(other, "vdot", "other", 1)
-    return matmul(conj(a) if a.dtype.kind == "c" else a, b)
-
-
-@public
-def inner(input: Any, other: Any) -> Tensor:
-    """Sum of products over the last dimensions of both (a plain product if one is 0-d)."""
-    a, b = as_tensor(input, "inner"), as_tensor(other, "inner", "other")
-    return a * b if not a.ndim or not b.ndim else tensordot(a, b, ([-1], [-1]))
 
 
 @public

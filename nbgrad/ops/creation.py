@@ -13,7 +13,7 @@ from ..memory import host
 from ..memory.scope import register
 from ..op.dispatch import scalar_dtype
 from ..state import state
-from ..tensor import Tensor
+from ..tensor import Meta, Tensor
 
 
 def zeros_plain(shape: tuple, dtype: np.dtype) -> Tensor:
@@ -30,6 +30,9 @@ def finish(data: np.ndarray, requires_grad: bool, op: str, device: Any = None) -
         t = to_device(t, device)
     if requires_grad:
         require_grad(t, op)
+    if state.inference:
+        t._meta = t._meta or Meta()
+        t._meta.inference = True
     if state.scopes:
         register(t)
     return t
@@ -150,7 +153,7 @@ def from_numpy(array: np.ndarray) -> Tensor:
     return finish(np.asarray(array).view(np.ndarray), False, "from_numpy")
 
 
-def shape_of(size: tuple, op: str) -> tuple:
+def shape_of(size: Any, op: str) -> tuple:
     """The shape from ``zeros(2, 3)`` or ``zeros((2, 3))``."""
     if len(size) == 1 and isinstance(size[0], list | tuple | np.ndarray):
         size = tuple(size[0])

@@ -82,7 +82,8 @@ def index(x, *idx, axes):
 
 
 @index.infer
-def _(x, *idx, axes):
+def index_spec(x, *idx, axes):
+    """Shape and dtype of `index`."""
     shape = broadcast_shapes(*(i.shape for i in idx), op="getitem")
     rest = [n for a, n in enumerate(x.shape) if a not in axes]
     at = place(axes)
@@ -232,7 +233,7 @@ def _(dims, x, v, *idx, axes, accumulate):
         Spec(_without(t.shape, d), t.dtype)
         for t, d in zip((x, *idx), (dims[0], *dims[2:]), strict=True)
     ]
-    full = index.infer_rule(*bare, axes=axes).shape
+    full = index_spec(*bare, axes=axes).shape
     if dims[1] is None:
         v = expand(v, shape=full)
     else:
@@ -266,7 +267,7 @@ def winners(*idx, axes, shape):
 
 @winners.infer
 def _(*idx, axes, shape):
-    full = index.infer_rule(Spec(shape, np.dtype(bool)), *idx, axes=axes)
+    full = index_spec(Spec(shape, np.dtype(bool)), *idx, axes=axes)
     return Spec(full.shape, np.dtype(bool))
 
 
@@ -331,7 +332,7 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
         write(target, _fit(v, tuple(target.shape)), "setitem")
         return
     target = x if p.trivial else slice_(x, items=p.basic)
-    shape = index.infer_rule(target, *p.idx, axes=p.axes).shape
+    shape = index_spec(target, *p.idx, axes=p.axes).shape
     at, rank, to = place(p.axes), _rank(p), _place_of(p)
     if to != at:
         rest = [*shape[:at], *shape[at + rank :]]

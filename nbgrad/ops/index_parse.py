@@ -61,7 +61,10 @@ def parse(x: Tensor, key: Any, op: str) -> Parsed:
     _check_broadcast([t for _, t in found], op)
     full = tuple((0, n, 1) for n in x.shape)
     return Parsed(
-        tuple(basic), [beside(x, t) for _, t in found], tuple(a for a, _ in found), full == tuple(basic)
+        tuple(basic),
+        [beside(x, t) for _, t in found],
+        tuple(a for a, _ in found),
+        full == tuple(basic),
     )
 
 

@@ -14,8 +14,8 @@ from . import norm as norms
 from . import spectral
 from .elementwise import abs as absolute
 from .elementwise import conj
+from .extremum import amax, amin
 from .linalg_functions import count_above, matrix, relative_tolerance, svdvals
-from .reduce import amax, amin
 from .view import _reshape, permute
 
 

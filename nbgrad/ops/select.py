@@ -17,7 +17,7 @@ from ..tensor import Tensor, Value
 from .compare import eq
 from .elementwise import where as select
 from .gather import gather_, index_of, like_given
-from .index import fitting
+from .index import fitting, index_spec
 from .index import index as index_
 from .index import index_put as index_put_
 from .index_parse import parse
@@ -152,7 +152,7 @@ def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -
                 "Use x[...] = v.",
             )
         )
-    shape = index_.infer_rule(x, *p.idx, axes=p.axes).shape
+    shape = index_spec(x, *p.idx, axes=p.axes).shape
     v = fitting(x, values, "index_put", "values")
     broadcast_shapes(shape, tuple(v.shape), op="index_put")
     return index_put_(x, expand(v, shape=shape), *p.idx, axes=p.axes, accumulate=bool(accumulate))

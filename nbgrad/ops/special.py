@@ -229,7 +229,7 @@ def _zeta_positive(s: Any, x: Any) -> Any:
     hidden=True,
     complex_ok=False,
     promotion="float",
-    partials=(None, lambda s, x, out: -s * zeta(s + 1, x)),
+    partials=(None, lambda s, x, out: _zeta_slope(s, x)),
     nin=2,
     tests=elements((2.0, 4.0), POSITIVE),
     reference=_scipy("zeta"),
@@ -253,6 +253,10 @@ def zeta(s, x):
     total = m.select(negative & (m.floor(s) != s), m.const(math.nan, x), total)
     total = m.select(s > 1, _at_poles(total, negative, fraction), m.const(math.nan, x))
     return m.select(s == 1, m.const(math.inf, x), total)
+
+
+def _zeta_slope(s: Any, x: Any) -> Any:
+    return -s * zeta(s + 1, x)
 
 
 def _at_poles(total: Any, negative: Any, fraction: Any) -> Any:
@@ -401,13 +405,17 @@ def bessel_member(n: int) -> Callable:
 @elementwise(
     complex_ok=False,
     promotion="float",
-    partials=(lambda x, out: i1(x),),
+    partials=(lambda x, out: _i0_slope(x),),
     tests=elements(REAL),
     reference=_scipy("i0"),
 )
 def i0(x):
     """Modified Bessel function of the first kind, order 0."""
     return _bessel_ratio(0, x)
+
+
+def _i0_slope(x: Any) -> Any:
+    return i1(x)
 
 
 @elementwise(

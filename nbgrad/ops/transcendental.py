@@ -63,7 +63,7 @@ def cbrt(x):
 @elementwise(
     hidden=True,
     partials=(
-        lambda x, y, out: zmul(y, pow(x, y - 1)),
+        lambda x, y, out: _pow_slope(x, y),
         lambda x, y, out: drop((x == 0) & (y == 0), zmul(out, log(x))),
     ),
     tests=elements(POSITIVE, REAL),
@@ -73,6 +73,10 @@ def pow(x, y):
     """x to the power y; ``0**0 = 1``; derivatives are finite wherever they exist."""
     refuse_bool("pow", x, "Convert the tensors with .to() first.")
     return m.ipow(x, y) if x.dtype.kind in "iu" else m.pow(x, y)
+
+
+def _pow_slope(x: Any, y: Any) -> Any:
+    return zmul(y, pow(x, y - 1))
 
 
 @public(name="pow", alias=("power",), inplace=True)
@@ -136,8 +140,8 @@ def hypot(x, y):
     hidden=True,
     complex_ok=False,
     partials=(
-        lambda x, y, out: over_hypot(square(unit(y, x)), x, y),
-        lambda x, y, out: -over_hypot(out * unit(y, x), x, y),
+        lambda x, y, out: over_hypot(square(_unit(y, x)), x, y),
+        lambda x, y, out: -over_hypot(out * _unit(y, x), x, y),
     ),
     promotion="float",
     tests=elements(SIDES, SIDES),
@@ -149,6 +153,10 @@ def unit(x, y):
     one, zero = m.const(1, h), m.const(0, h)
     far = m.copysign(m.select(ax == math.inf, one, zero), x)
     return m.select(h == 0, zero, m.select(h == math.inf, far, x / h))
+
+
+def _unit(x: Any, y: Any) -> Any:
+    return unit(x, y)
 
 
 def over_hypot(a: Any, x: Any, y: Any) -> Any:

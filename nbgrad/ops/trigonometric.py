@@ -22,11 +22,23 @@ def _is_complex(x: Any) -> bool:
     return x is not None and x.dtype.kind == "c"
 
 
+def _cos(x: Any) -> Any:  # these three: a checker cannot type operators that name each other
+    return cos(x)
+
+
+def _cosh(x: Any) -> Any:
+    return cosh(x)
+
+
+def _sech2(x: Any) -> Any:
+    return sech2(x)
+
+
 # -- trigonometric --------------------------------------------------------------------------------------
 
 
 @elementwise(
-    partials=(lambda x, out: cos(x),), promotion="float", tests=elements(REAL), reference=np.sin
+    partials=(lambda x, out: _cos(x),), promotion="float", tests=elements(REAL), reference=np.sin
 )
 def sin(x):
     """Sine."""
@@ -115,7 +127,7 @@ def atan2(y, x):
 
 
 @elementwise(
-    partials=(lambda x, out: cosh(x),), promotion="float", tests=elements(REAL), reference=np.sinh
+    partials=(lambda x, out: _cosh(x),), promotion="float", tests=elements(REAL), reference=np.sinh
 )
 def sinh(x):
     """Hyperbolic sine."""
@@ -131,7 +143,7 @@ def cosh(x):
 
 
 @elementwise(
-    partials=(lambda x, out: sech2(x),),
+    partials=(lambda x, out: _sech2(x),),
     promotion="float",
     tests=elements((-1.2, 1.2)),
     reference=np.tanh,

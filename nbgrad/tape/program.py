@@ -7,7 +7,7 @@ values; guards repeat what the recording read on the host.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -94,7 +94,8 @@ class Tape:
                 "Tape.output: the tape is not recording; call it inside the with block."
             )
         self.outputs = [self._recorder.var(t) for t in tensors]
-        self.out_tree = pytree.flatten(tensors if len(tensors) > 1 else tensors[0])[1]
+        tree: Any = tensors if len(tensors) != 1 else tensors[0]
+        self.out_tree = pytree.flatten(tree)[1]
 
     # -- running --------------------------------------------------------------------------------
     def replay(self, *args: Any) -> Any:

@@ -193,7 +193,8 @@ class Recorder:
         return var
 
     def _view_of_base(self, t: Tensor) -> int:
-        base, layout = t._meta.base, t._meta.layout  # type: ignore[union-attr]
+        assert t._meta is not None and t._meta.base is not None
+        base, layout = t._meta.base, t._meta.layout
         params = {"layout": layout, "base_layout": layout_of(base)}
         spec = Spec(tuple(t.shape), t.dtype)
         return self.bind(t, self.tape.add("strided_view", [self.var(base)], params, [spec])[0])

@@ -92,7 +92,7 @@ def picture(tape: Tape) -> Digraph:
         types = " ".join(type_text(tape.specs[v]) for v in ins.outputs)
         boxes.append(Box(f"{ins.op}\n%{ins.outputs[0]} {types}", "output" if final else "op"))
         edges += [(source[v], at) for v in dict.fromkeys(ins.inputs)]
-        source.update({v: at for v in ins.outputs})
+        source.update(dict.fromkeys(ins.outputs, at))
     return Digraph(boxes, edges, "tape")
 
 

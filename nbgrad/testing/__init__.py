@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..autograd.check import gradcheck, gradgradcheck
 from ..autograd.diagnose import GradcheckError
@@ -24,12 +24,17 @@ from .checks import (
     vmap_agrees,
 )
 
+if TYPE_CHECKING:
+    from .strategies import broadcastable_shapes as broadcastable_shapes
+    from .strategies import shapes as shapes
+    from .strategies import tensors as tensors
+
 _STRATEGIES = ("broadcastable_shapes", "shapes", "tensors")
 
+# the strategies are left out, so that a star import does not need Hypothesis
 __all__ = [
     "GradcheckError",
     "assert_close",
-    "broadcastable_shapes",
     "check_grads",
     "dot_product_test",
     "forward_vs_reverse",
@@ -37,10 +42,8 @@ __all__ = [
     "gradgradcheck",
     "hessian_symmetry",
     "inputs_unmodified",
-    "shapes",
     "tape_agrees",
     "taylor_remainder_test",
-    "tensors",
     "vmap_agrees",
 ]
 
@@ -49,3 +52,7 @@ def __getattr__(name: str) -> Any:
     if name in _STRATEGIES:
         return getattr(importlib.import_module(".strategies", __name__), name)
     raise AttributeError(f"module 'nbgrad.testing' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_STRATEGIES})

@@ -42,7 +42,12 @@ def checkpoint(
     """
     if determinism_check not in ("default", "none"):
         raise ArgumentError(
-            message("checkpoint", "argument 'determinism_check'", determinism_check, "'default' or 'none'")
+            message(
+                "checkpoint",
+                "argument 'determinism_check'",
+                determinism_check,
+                "'default' or 'none'",
+            )
         )
     run = _Checkpoint(function, args, kwargs, preserve_rng_state, determinism_check == "default")
     with saved_tensors_hooks(run.pack, run.unpack):
@@ -129,7 +134,11 @@ def _restore_rng(value: Any) -> None:
 
 
 def checkpoint_sequential(
-    functions: Sequence[Callable], segments: int, input: Any, use_reentrant: bool = False, **kwargs: Any
+    functions: Sequence[Callable],
+    segments: int,
+    input: Any,
+    use_reentrant: bool = False,
+    **kwargs: Any,
 ) -> Any:
     """Apply functions one after the other in ``segments`` checkpointed pieces (the last one is kept).
 
@@ -153,5 +162,7 @@ def checkpoint_sequential(
         return run
 
     for k in range(segments - 1):
-        input = checkpoint(piece(k * size, (k + 1) * size), input, use_reentrant=use_reentrant, **kwargs)
+        input = checkpoint(
+            piece(k * size, (k + 1) * size), input, use_reentrant=use_reentrant, **kwargs
+        )
     return piece((segments - 1) * size, len(steps))(input)

@@ -157,7 +157,7 @@ def test_retain_graph():
     y.backward(retain_graph=True)
     y.backward()
     close(x.grad, [4.0, 8.0])
-    with pytest.raises(AutogradError, match="retain_graph=True.*detach"):
+    with pytest.raises(AutogradError, match=r"retain_graph=True.*detach"):
         y.backward()
     # nothing saved, nothing freed: as in PyTorch
     y = x.sum()
@@ -176,7 +176,7 @@ def test_retain_graph():
 
 def test_unused_inputs():
     x, y = leaf(1.0), leaf(2.0, 3.0)
-    with pytest.raises(AutogradError, match="input 1 .*allow_unused"):
+    with pytest.raises(AutogradError, match=r"input 1 .*allow_unused"):
         grad(x.sum(), (x, y))
     assert grad(x.sum(), (x, y), allow_unused=True)[1] is None
     gx, gy = grad((x**2).sum(), (x, y), materialize_grads=True)
@@ -290,7 +290,10 @@ def test_batched_cotangents():
     np.testing.assert_allclose(hv.numpy(), rv.numpy())
     y = x.sin() * x.sum()
     unused = ng.ones(2, requires_grad=True)
-    assert grad(y, (x, unused), v, is_grads_batched=True, allow_unused=True, retain_graph=True)[1] is None
+    assert (
+        grad(y, (x, unused), v, is_grads_batched=True, allow_unused=True, retain_graph=True)[1]
+        is None
+    )
     for bad in (None, ng.ones(()), ng.ones(4, 2)):
         with pytest.raises(ShapeError, match="batch"):
             grad(x.sin(), x, bad, is_grads_batched=True)

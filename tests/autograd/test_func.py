@@ -69,9 +69,9 @@ def test_values_with_gradients_and_auxiliary_outputs():
     assert aux["n"] == 3 and not aux["double"].requires_grad
     g, aux = F.grad(h, has_aux=True)(x)
     g, (v, aux) = F.grad_and_value(h, has_aux=True)(x)
-    out, pull, aux = F.vjp(h, x, has_aux=True)
+    _, pull, aux = F.vjp(h, x, has_aux=True)
     close(pull(ng.tensor(2.0))[0], [4.0, 8.0])
-    out, t, aux = F.jvp(h, (x,), (x,), has_aux=True)
+    _, t, aux = F.jvp(h, (x,), (x,), has_aux=True)
     assert float(t) == 10.0
     close(aux["double"], [2.0, 4.0])
     (aux["double"] * 2).sum()  # it may be used
@@ -97,7 +97,7 @@ def test_results_that_are_no_real_scalar():
 def test_vjp_of_trees():
     f = lambda a, p: {"s": a * p["w"], "t": (a.sum(),)}
     a, w = ng.tensor([1.0, 2.0]), ng.tensor([3.0, 4.0])
-    out, pull = F.vjp(f, a, {"w": w})
+    _, pull = F.vjp(f, a, {"w": w})
     cot = {"s": ng.tensor([1.0, 10.0]), "t": (ng.tensor(100.0),)}
     ga, gp = pull(cot)
     close(ga, [103.0, 140.0])
@@ -114,7 +114,7 @@ def test_vjp_of_trees():
 
 def test_jvp_of_trees():
     f = lambda p, y: [p["x"] * y, y]
-    out, dots = F.jvp(f, ({"x": ng.ones(2)}, ng.ones(2) * 3), ({"x": ng.ones(2)}, ng.ones(2)))
+    _, dots = F.jvp(f, ({"x": ng.ones(2)}, ng.ones(2) * 3), ({"x": ng.ones(2)}, ng.ones(2)))
     close(dots[0], [4.0, 4.0])
     with pytest.raises(ArgumentError, match="structure"):
         F.jvp(f, ({"x": ng.ones(2)}, ng.ones(2)), (ng.ones(2), ng.ones(2)))
@@ -122,7 +122,7 @@ def test_jvp_of_trees():
         F.jvp(ng.sin, (ng.ones(2),), (ng.ones(3),))
     with pytest.raises(ArgumentError, match="tuples"):
         F.jvp(ng.sin, ng.ones(2), ng.ones(2))
-    out, dot = F.jvp(lambda x: ng.ones(2), (ng.ones(2),), (ng.ones(2),))
+    _, dot = F.jvp(lambda x: ng.ones(2), (ng.ones(2),), (ng.ones(2),))
     close(dot, [0.0, 0.0])
 
 
@@ -151,7 +151,7 @@ def test_hvp():
     g, h = F.hvp(lambda x: f(x, y), (x,), (ng.ones(2),))
     close(g, [6.0, 16.0])
     close(h, [6.0, 8.0])
-    (gx, gy), (hx, hy) = F.hvp(f, (x, y), (ng.ones(2), ng.ones(2)))
+    _, (hx, hy) = F.hvp(f, (x, y), (ng.ones(2), ng.ones(2)))
     close(hx, [6.0 + 2.0, 8.0 + 4.0])
     close(hy, [2.0, 4.0])
     with pytest.raises(ArgumentError, match="tuples"):
@@ -182,7 +182,7 @@ def test_linearize_runs_the_function_once():
 def test_jet():
     x = ng.tensor(0.3)
     one, zero = ng.tensor(1.0), ng.tensor(0.0)
-    y, d = F.jet(lambda x: x.exp(), (x,), ([one, zero, zero, zero],))
+    _, d = F.jet(lambda x: x.exp(), (x,), ([one, zero, zero, zero],))
     for c in d:
         assert float(c) == pytest.approx(np.exp(0.3))
     # along a curve, and for several arguments and outputs
@@ -212,7 +212,9 @@ def test_vmap_dimensions():
     close(out["s"], x.numpy() + 1)
     close(F.vmap(lambda r: ng.ones(2))(x), np.ones((2, 2)))
     close(F.vmap(lambda r: ng.ones(2), out_dims=None)(x), np.ones(2))
-    close(F.vmap(F.vmap(lambda v, w: v * w, (0, None)), (None, 0))(x[0], x[1]), np.outer(x[1], x[0]))
+    close(
+        F.vmap(F.vmap(lambda v, w: v * w, (0, None)), (None, 0))(x[0], x[1]), np.outer(x[1], x[0])
+    )
 
 
 def test_vmap_chunks_and_empty_batches():

@@ -88,7 +88,9 @@ def test_forward_mode_taylor_and_mixed():
         for inner in (ng.func.jacfwd, ng.func.jacrev):
             close(outer(inner(f))(x), np.diag([3.0, -12.0]))
     _, coefficients = ng.func.jet(
-        lambda x: Scaled.apply(x, 2.0), (ng.tensor(0.0),), ([ng.tensor(1.0)] + [ng.tensor(0.0)] * 3,)
+        lambda x: Scaled.apply(x, 2.0),
+        (ng.tensor(0.0),),
+        ([ng.tensor(1.0)] + [ng.tensor(0.0)] * 3,),
     )
     assert [float(c) for c in coefficients] == pytest.approx([2.0, 4.0, 8.0, 16.0])
 
@@ -232,10 +234,15 @@ def stash(name):
             return g * ctx.d.value
         return g * ctx.d
 
-    return type("Square", (Function,), {"forward": staticmethod(forward), "backward": staticmethod(backward)})
+    return type(
+        "Square",
+        (Function,),
+        {"forward": staticmethod(forward), "backward": staticmethod(backward)},
+    )
 
 
-STASHES = "attribute saved list dict closure partial numpy from_numpy floats object".split()
+STASHES = ["attribute", "saved", "list", "dict", "closure", "partial", "numpy", "from_numpy"]
+STASHES += ["floats", "object"]
 
 
 @pytest.mark.parametrize("name", STASHES)
@@ -461,6 +468,57 @@ def test_replaying_an_in_place_function_leaves_the_inputs_alone():
     close(y, [1.0, 2.0])
 
 
+def test_recording_on_a_tape():
+    x = ng.tensor([1.0, 2.0])
+    with ng.Tape(x) as tape:
+        z = x * 2
+        Mul3_.apply(z[:1])
+        tape.output(Cube.apply(z).sum())
+    assert "custom_function(%" in str(tape) and "call=Cube" in str(tape)
+    close(tape.replay(x), 280.0)
+    close(tape.replay(ng.tensor([2.0, 2.0])), 1792.0)
+    close(ng.func.grad(lambda x: tape.run([x])[0])(x), [648.0, 96.0])
+
+
+def test_a_graph_of_its_own_kept_for_backward():
+    class Inner(Function):
+        @staticmethod
+        def forward(ctx, x):
+            with ng.enable_grad():
+                ctx.x = x.detach().requires_grad_()
+                ctx.y = ctx.x.sin() * ctx.x
+            return ctx.y.detach()
+
+        @staticmethod
+        def backward(ctx, g):
+            return grad(ctx.y, ctx.x, g)[0]
+
+    x = leaf(0.3, 0.7)
+    v = np.array([0.3, 0.7])
+    close(grad(Inner.apply(x).sum(), x)[0], np.cos(v) * v + np.sin(v))
+    (g,) = grad(Inner.apply(x).sum(), x, create_graph=True)
+    with pytest.raises(AutogradError, match="silently wrong"):
+        grad(g.sum(), x)
+
+
+def test_gradcheck_sees_right_and_wrong_functions():
+    class Wrong(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x**2
+
+        @staticmethod
+        def backward(ctx, g):
+            return 3 * g * ctx.saved_tensors[0]
+
+    x = leaf(0.3, 0.7)
+    assert ng.autograd.gradcheck(Cube.apply, (x,)) and ng.autograd.gradgradcheck(Cube.apply, (x,))
+    assert not ng.autograd.gradcheck(Wrong.apply, (x,), raise_exception=False)
+    with pytest.raises(Exception, match="silently wrong"):
+        ng.autograd.gradgradcheck(stash("attribute").apply, (x,))
+
+
 def test_wrong_returns_are_explained():
     def make(result):
         return type(
@@ -490,9 +548,9 @@ def test_missing_rules_name_the_function_and_the_mode():
             return x / 2
 
     x = leaf(1.0)
-    with pytest.raises(UnsupportedError, match="Half.*backward"):
+    with pytest.raises(UnsupportedError, match=r"Half.*backward"):
         grad(Half.apply(x), x)
-    with pytest.raises(UnsupportedError, match="Mul.*jvp.*forward mode"):
+    with pytest.raises(UnsupportedError, match=r"Mul.*jvp.*forward mode"):
         ng.func.jvp(lambda x: Mul.apply(x, x), (x.detach(),), (ng.ones(1),))
 
 

@@ -29,7 +29,10 @@ def test_products_agree_with_the_hessian():
     np.testing.assert_allclose(hv.numpy(), h @ V.numpy())
     np.testing.assert_allclose(fn.vhp(f, X, V)[1].numpy(), V.numpy() @ h)
     np.testing.assert_allclose(fn.hvp(f, X, V, strict=True)[1].numpy(), h @ V.numpy())
-    for options in ({"vectorize": True}, {"vectorize": True, "outer_jacobian_strategy": "forward-mode"}):
+    for options in (
+        {"vectorize": True},
+        {"vectorize": True, "outer_jacobian_strategy": "forward-mode"},
+    ):
         np.testing.assert_allclose(fn.hessian(f, X, **options).numpy(), h)
 
 
@@ -87,7 +90,7 @@ def test_products_of_tuples():
         assert float(out) == 15.0
         np.testing.assert_allclose(ha.numpy(), [6.0 + 4.0, 6.0 + 8.0])
         np.testing.assert_allclose(hb.numpy(), [6.0])
-    outs, (ga, gb) = fn.vjp(lambda a, b: (a * b, a), (a, b), (ng.ones(2), ng.ones(2)))
+    outs, (ga, _) = fn.vjp(lambda a, b: (a * b, a), (a, b), (ng.ones(2), ng.ones(2)))
     assert shapes(outs) == [(2,), (2,)]
     np.testing.assert_allclose(ga.numpy(), [4.0, 4.0])
     _, (ta, tb) = fn.jvp(lambda a, b: (a * b, a), (a, b), (ng.ones(2), ng.ones(1)))

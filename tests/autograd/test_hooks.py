@@ -82,7 +82,9 @@ def test_node_hooks():
     y = x * w
     log = []
     y.grad_fn.register_prehook(lambda gs: log.append("pre") or (gs[0] * 2,))
-    y.grad_fn.register_hook(lambda gi, go: log.append((gi[0].item(), go[0].item())) or (gi[0] + 1, None))
+    y.grad_fn.register_hook(
+        lambda gi, go: log.append((gi[0].item(), go[0].item())) or (gi[0] + 1, None)
+    )
     gx, gw = grad(y.sum(), (x, w), allow_unused=True)
     assert log == ["pre", (10.0, 2.0)]
     close(gx, [11.0])
@@ -174,8 +176,8 @@ def test_saved_tensors_hooks_nest_and_check():
         y.backward()
     with pytest.raises(DTypeError, match="two functions"):
         graph.saved_tensors_hooks(None, None)
-    with graph.disable_saved_tensors_hooks("not here"), pytest.raises(AutogradError, match="not here"):
-        with make("never"):
+    with graph.disable_saved_tensors_hooks("not here"):
+        with pytest.raises(AutogradError, match="not here"), make("never"):
             pass
 
 

@@ -146,7 +146,7 @@ def test_anomaly_mode_names_the_forward_operation_and_the_users_line():
 def test_anomaly_mode_finds_the_birth_of_a_nan():
     with detect_anomaly():
         x = leaf(1.0)
-        with pytest.raises(AutogradError, match="'sqrt'.*NaN") as info:
+        with pytest.raises(AutogradError, match=r"'sqrt'.*NaN") as info:
             ng.sqrt(x - 2)  # born here
         assert "born here" in str(info.value)
         with pytest.raises(AutogradError, match="'log'"):

@@ -1,6 +1,7 @@
 """The main job: identify Burgers' equation from a field."""
 
 import builtins
+import importlib.util
 import os
 from pathlib import Path
 
@@ -160,8 +161,10 @@ def test_without_the_optional_packages_it_says_so_and_goes_on(burgers, monkeypat
     assert not Path("picture.png").exists()
 
 
-def test_the_picture_is_written(burgers):
-    pytest.importorskip("matplotlib")
+def test_the_picture_is_written_where_matplotlib_is_installed(burgers):
     budget = burgers.Budget(width=4, depth=1, points=50, adam=2, iterations=2)
     burgers.identify(small_field(burgers), budget, quiet=True, out="picture.png")
-    assert Path("picture.png").read_bytes()[:4] == b"\x89PNG"
+    if importlib.util.find_spec("matplotlib") is None:
+        assert not Path("picture.png").exists()
+    else:
+        assert Path("picture.png").read_bytes()[:4] == b"\x89PNG"

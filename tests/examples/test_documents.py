@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from nbgrad.op import REGISTRY
+from nbgrad.op.public import METHODS, PUBLIC
+
 ROOT = Path(__file__).parents[2]
 PAGES = [
     ROOT / "README.md",
@@ -15,6 +18,17 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 NAMES = [str(p.relative_to(ROOT)) for p in PAGES]
 
 
+@pytest.fixture
+def registry():
+    """An operator that a page declares goes when the page has run."""
+    kept = [(table, dict(table)) for table in (REGISTRY, PUBLIC, METHODS)]
+    yield
+    for table, content in kept:
+        table.clear()
+        table.update(content)
+
+
+@pytest.mark.usefixtures("registry")
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_the_python_blocks_run(page, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)

@@ -104,7 +104,9 @@ def test_einsum_order_comes_from_a_planner(monkeypatch):
         with ng.Tape(*arrays) as tape:
             out = ng.einsum("ab,bc,cd->ad", *arrays)
         np.testing.assert_allclose(out.numpy(), want)
-        sizes = [np.prod(tape.specs[i.outputs[0]].shape) for i in tape.instructions if i.op == "matmul"]
+        sizes = [
+            np.prod(tape.specs[i.outputs[0]].shape) for i in tape.instructions if i.op == "matmul"
+        ]
         assert sizes == [4, 60], sizes  # (2, 2) first, never the (30, 30) matrix
 
 
@@ -127,7 +129,7 @@ def test_einsum_order_comes_from_a_planner(monkeypatch):
     ],
 )
 def test_wrong_equations(equation, shapes, error):
-    with pytest.raises(error, match="einsum: .*expected"):
+    with pytest.raises(error, match=r"einsum: .*expected"):
         ng.einsum(equation, *(ng.zeros(*s) for s in shapes))
 
 
@@ -220,7 +222,6 @@ WRONG = [
     (lambda: ng.mv(A, B), ShapeError, "mv: argument 'vec'"),
     (lambda: ng.bmm(ng.ones(2, 2, 3), ng.ones(1, 3, 2)), ShapeError, "bmm: argument 'mat2'"),
     (lambda: ng.addmm(ng.ones(3, 2, 4), A, B), ShapeError, "addmm: argument 'input'"),
-    (lambda: ng.vdot(A, A), ShapeError, "vdot: argument 'input'"),
     (lambda: ng.tensordot(A, B, 3), ShapeError, "tensordot: argument 'dims'"),
     (lambda: ng.tensordot(A, B, ([0], [0])), ShapeError, "tensordot: argument 'dims'"),
     (lambda: ng.tensordot(A, B, ([2], [0])), IndexingError, "tensordot: argument 'dims'"),

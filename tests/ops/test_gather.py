@@ -43,7 +43,9 @@ def index_for(dim, size=(2, 3, 2)):
 @pytest.mark.parametrize("dim", [0, 1, 2])
 def test_gather(dim):
     i = index_for(dim)
-    want = np.take_along_axis(X[tuple(slice(n if d != dim else None) for d, n in enumerate(i.shape))], i, dim)
+    want = np.take_along_axis(
+        X[tuple(slice(n if d != dim else None) for d, n in enumerate(i.shape))], i, dim
+    )
     np.testing.assert_array_equal(ng.tensor(X).gather(dim, ng.tensor(i)).numpy(), want)
     assert gradcheck(lambda x: x.gather(dim, ng.tensor(i)) ** 2, (T(X),))
     assert gradgradcheck(lambda x: x.gather(dim, ng.tensor(i)) ** 3, (T(X),))
@@ -99,7 +101,9 @@ def test_scatter_reduce(reduce, include_self):
     groups = {at: [X[at]] if include_self else [] for at in np.ndindex(*X.shape)}
     for at in np.ndindex(*i.shape):
         groups[at[0], i[at], at[2]].append(SRC[at])
-    want = np.array([REDUCE[reduce](v) if v else X[at] for at, v in groups.items()]).reshape(X.shape)
+    want = np.array([REDUCE[reduce](v) if v else X[at] for at, v in groups.items()]).reshape(
+        X.shape
+    )
 
     def f(x, s):
         return ng.scatter_reduce(x, 1, ng.tensor(i), s, reduce, include_self=include_self)
@@ -218,7 +222,9 @@ def test_nonzero_in_its_spellings():
     np.testing.assert_array_equal(x.where(m, 0.0).numpy(), np.where(MASK, X, 0))
 
 
-@pytest.mark.parametrize("dims", [(0, None, None), (None, 1, None), (None, None, 2), (0, 1, 2), (None, 0, 0)])
+@pytest.mark.parametrize(
+    "dims", [(0, None, None), (None, 1, None), (None, None, 2), (0, 1, 2), (None, 0, 0)]
+)
 @pytest.mark.parametrize("name", ["gather", "scatter", "scatter_add", "prod", "amax"])
 def test_vmap(name, dims):
     i = RNG.integers(0, 4, (2, 3, 2))
@@ -242,7 +248,9 @@ def test_vmap(name, dims):
 
     grads = ng.func.vmap(ng.func.grad(loss, (0, 2)), in_dims=dims)(*tensors)
     for b in range(2):
-        one = [ng.tensor(a if d is None else np.take(a, b, d)) for a, d in zip(args, dims, strict=True)]
+        one = [
+            ng.tensor(a if d is None else np.take(a, b, d)) for a, d in zip(args, dims, strict=True)
+        ]
         np.testing.assert_allclose(got[b], f(*one).numpy(), rtol=1e-14)
         for g, w in zip(grads, ng.func.grad(loss, (0, 2))(*one), strict=True):
             np.testing.assert_allclose(g.numpy()[b], w.numpy(), rtol=1e-12)

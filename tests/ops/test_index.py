@@ -174,12 +174,16 @@ def test_a_mask_write_of_one_number_needs_no_host_read():
         return a
 
     y = ng.trace(f)(x, ng.tensor(mask), s).replay(x, ng.tensor(~mask), s)
-    np.testing.assert_array_equal(y.detach().numpy(), np.where(~mask, 7.0, np.arange(6.0).reshape(3, 2) ** 2))
+    np.testing.assert_array_equal(
+        y.detach().numpy(), np.where(~mask, 7.0, np.arange(6.0).reshape(3, 2) ** 2)
+    )
     gx, gs = ng.autograd.grad(f(x, ng.tensor(mask), s).sum(), (x, s))
     np.testing.assert_array_equal(gx.numpy(), np.where(mask, 0, 2 * x.detach().numpy()))
     assert float(gs) == 4
     many = ng.func.vmap(f, in_dims=(None, 0, None))(x, ng.tensor(np.stack([mask, ~mask])), s)
-    np.testing.assert_array_equal(many[0].detach().numpy(), f(x, ng.tensor(mask), s).detach().numpy())
+    np.testing.assert_array_equal(
+        many[0].detach().numpy(), f(x, ng.tensor(mask), s).detach().numpy()
+    )
 
 
 def test_unselected_nan_does_not_reach_gradients():
@@ -225,7 +229,9 @@ def test_vmap_in_every_combination_of_dims(xd, id0, id1, between):
             return (f(x, i, j) ** 3).sum()
 
         got = ng.func.vmap(ng.func.grad(loss), in_dims=dims)(*args).numpy()
-        whole = ng.func.grad(lambda x, d=dims, a=args, f=f: (ng.func.vmap(f, in_dims=d)(x, *a[1:]) ** 3).sum())
+        whole = ng.func.grad(
+            lambda x, d=dims, a=args, f=f: (ng.func.vmap(f, in_dims=d)(x, *a[1:]) ** 3).sum()
+        )
         back = whole(args[0]).numpy()
         parts = []
         for b in range(n):
@@ -301,9 +307,9 @@ WRONG = [
 @pytest.mark.parametrize("key", WRONG, ids=[str(i) for i in range(len(WRONG))])
 def test_wrong_keys(key):
     x = ng.tensor(A)
-    with pytest.raises(IndexingError, match="getitem: .*expected"):
+    with pytest.raises(IndexingError, match=r"getitem: .*expected"):
         x[key]
-    with pytest.raises(IndexingError, match="setitem: .*expected"):
+    with pytest.raises(IndexingError, match=r"setitem: .*expected"):
         x[key] = 0.0
     np.testing.assert_array_equal(x.numpy(), A)
 
