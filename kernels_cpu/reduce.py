@@ -6,7 +6,7 @@
 * The reduced axis is strided and the kept one dense (a column sum): whole rows are accumulated into a
   tile of columns, 64 rows at a time, and these again 64 at a time.
 
-float32 accumulates in float64 (complex64 in complex128), integers in int64. Large arrays are cut into pieces of
+float32 accumulates in float64 (complex64 in complex128). Large arrays are cut into pieces of
 a fixed size, so that a result does not depend on the number of threads.
 """
 
@@ -181,59 +181,30 @@ def k(args, dims, steps, data):
 RULES = {
     "sum": ("s + x", "0"),
     "sumsq": ("s + x", "0"),
-    "count": ("s + x", "0"),
     "prod": ("s * x", "1"),
     "max": ("select((x > s) | (x != x), x, s)", "-inf"),
     "min": ("select((x < s) | (x != x), x, s)", "inf"),
-    "any": ("s | x", "False"),
-    "all": ("s & x", "True"),
 }
 # what joins partial results of a reduction whose elements were mapped
-_JOIN = {"sumsq": "sum", "count": "sum"}
+_JOIN = {"sumsq": "sum"}
 _WIDE = {"float32": np.dtype("float64"), "complex64": np.dtype("complex128")}
 
 
 def accumulator(name: str, dtype: np.dtype) -> np.dtype:
-    """float32 sums accumulate in float64, integer sums in int64; the rest in the dtype itself."""
-    if name in ("any", "all"):
-        return np.dtype("bool")
-    if name == "count" or (name in ("sum", "prod", "sumsq") and dtype.kind in "biu"):
-        return np.dtype("int64")
+    """What a reduction of a floating or complex dtype accumulates in."""
     if name == "sumsq":
         return np.dtype("float64")
     return _WIDE.get(dtype.name, dtype) if name in ("sum", "prod") else dtype
 
 
 def result_dtype(name: str, dtype: np.dtype) -> np.dtype:
-    """The dtype of the result of a reduction of an array of this dtype."""
-    acc = accumulator(name, dtype)
-    if acc.kind in "bi" or dtype.kind in "biu":
-        return acc
-    if name == "sumsq":
-        return np.empty(0, dtype).real.dtype
-    return dtype
-
-
-def _typed(dtype: np.dtype) -> str:
-    return "bool" if dtype.kind == "b" else dtype.name
-
-
-def _identity(init: str, acc: np.dtype) -> str:
-    if acc.kind == "b":
-        return init if init in ("True", "False") else str(init == "inf")
-    if "inf" in init and acc.kind in "iu":
-        info = np.iinfo(acc)
-        return f"{acc.name}({info.min if init == '-inf' else info.max})"
-    return f"{acc.name}({init})"
+    """The dtype of the result of a reduction of an array of a floating or complex dtype."""
+    return np.empty(0, dtype).real.dtype if name == "sumsq" else dtype
 
 
 def _element(name: str, dtype: np.dtype, acc: np.dtype, load: str) -> list[str]:
     """Lines that set ``x`` to the mapped element read by ``load``."""
-    kind = _typed(acc)
-    if name in ("any", "all") or (acc.kind == "b" and name in ("max", "min")):
-        return [f"x = {load} != 0"]
-    if name == "count":
-        return [f"x = int64({load} != 0)"]
+    kind = acc.name
     if name != "sumsq":
         return [f"x = {kind}({load})"]
     if dtype.kind == "c":
@@ -248,10 +219,8 @@ def _indent(lines: list[str], depth: int) -> str:
 def _source(name: str, dtype: np.dtype, out: np.dtype) -> str:
     combine, init = RULES[name]
     acc = accumulator(name, dtype)
-    if acc.kind == "b" and name in ("max", "min"):
-        combine = "s | x" if name == "max" else "s & x"
     kin = code(dtype)
-    identity = _identity(init, acc)
+    identity = f"{acc.name}({init})"
 
     def element(load: str) -> list[str]:
         return _element(name, dtype, acc, load)
@@ -267,7 +236,7 @@ def _source(name: str, dtype: np.dtype, out: np.dtype) -> str:
         mask=ROWS - 1,
         init=identity,
         combine=combine,
-        out_type=_typed(out),
+        out_type=out.name,
         lanes=LANES,
         quads=4 * LANES,
         segments=SEGMENTS,
@@ -358,6 +327,24 @@ def merge_last(a: np.ndarray, count: int) -> np.ndarray | None:
     return a.reshape((*lead, math.prod(tail)))
 
 
+_NUMPY = {
+    "any": np.any,
+    "all": np.all,
+    "count": np.count_nonzero,
+    "sum": functools.partial(np.sum, dtype=np.int64),
+    "prod": functools.partial(np.prod, dtype=np.int64),
+    "max": np.max,
+    "min": np.min,
+}
+
+
+def _by_numpy(name: str, a: np.ndarray, axes: tuple[int, ...], keepdim: bool) -> np.ndarray:
+    """Reductions that are the same in any order."""
+    if not axes:  # count_nonzero takes an empty tuple for all axes
+        return np.asarray(_NUMPY[name](a[None], axis=0))
+    return np.asarray(_NUMPY[name](a, axis=axes, keepdims=keepdim))
+
+
 @functools.cache
 def _own(name: str, dtype: np.dtype) -> tuple[np.dtype, np.ufunc]:
     """The result's dtype, and the kernel that gives it at once."""
@@ -366,7 +353,12 @@ def _own(name: str, dtype: np.dtype) -> tuple[np.dtype, np.ufunc]:
 
 
 def reduce(name: str, a: np.ndarray, axes: tuple[int, ...], keepdim: bool = False) -> np.ndarray:
-    """Reduce ``a`` over ``axes`` (sorted, non-negative); over no axes it maps every element."""
+    """Reduce ``a`` over ``axes`` (sorted, non-negative); over no axes it maps every element.
+
+    ``any``, ``all`` and ``count``, and everything on integers and bools, is NumPy's (sums and products in int64).
+    """
+    if name in ("any", "all", "count") or a.dtype.kind in "biu":
+        return _by_numpy(name, a, axes, keepdim)
     out_dtype, kernel = _own(name, a.dtype)
     if len(axes) == a.ndim and a.flags.c_contiguous:
         flat = a if a.ndim == 1 else a.reshape(-1)

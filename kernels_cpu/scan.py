@@ -70,7 +70,7 @@ RULES = {
 _WIDE = {"float32": np.dtype("float64"), "complex64": np.dtype("complex128")}
 
 
-def _source(name: str, dtype: np.dtype, out: np.dtype, acc: np.dtype) -> str:
+def _source(name: str, dtype: np.dtype, acc: np.dtype) -> str:
     body, init = RULES[name]
     names = ["a", "x"] if name.startswith("linear") else ["x"]
     kinds = [code(dtype)] * len(names)
@@ -94,7 +94,7 @@ def _source(name: str, dtype: np.dtype, out: np.dtype, acc: np.dtype) -> str:
             5,
         ),
         tile_body=ind(typed, 5),
-        tile_store=ind([f"store_{code(out)}(r{last} + i * s{last}, {out.name}(y))"], 5),
+        tile_store=ind([f"store_{code(dtype)}(r{last} + i * s{last}, {dtype.name}(y))"], 5),
         tile_step=ind([f"b{i} += m * s{i}" for i in range(ops)], 3),
         load=ind(
             [
@@ -104,28 +104,27 @@ def _source(name: str, dtype: np.dtype, out: np.dtype, acc: np.dtype) -> str:
             4,
         ),
         body=ind(typed, 4),
-        store=ind([f"store_{code(out)}(b{last} + r * c{last}, {out.name}(y))"], 4),
+        store=ind([f"store_{code(dtype)}(b{last} + r * c{last}, {dtype.name}(y))"], 4),
         step=ind([f"b{i} += s{i}" for i in range(ops)], 3),
     )
 
 
 @functools.cache
 def ufunc(name: str, dtype: np.dtype) -> np.ufunc:
-    """The gufunc of a scan for an input dtype."""
-    integral = dtype.kind in "biu"
-    acc = np.dtype("int64") if integral else _WIDE.get(dtype.name, dtype)
-    out = acc if integral else dtype
-    address = build.compile_loop(_source(name, dtype, out, acc))
+    """The gufunc of a scan for a floating or complex dtype."""
+    address = build.compile_loop(_source(name, dtype, _WIDE.get(dtype.name, dtype)))
     nin = 2 if name.startswith("linear") else 1
     signature = "(n),(n)->(n)" if nin == 2 else "(n)->(n)"
-    return build.make_ufunc(name, address, [*[dtype] * nin, out], nin, signature)
+    return build.make_ufunc(name, address, [dtype] * (nin + 1), nin, signature)
 
 
 def scan(name: str, *arrays: np.ndarray, axis: int, reverse: bool = False) -> np.ndarray:
     """Scan along ``axis`` (of operands of one shape and dtype), from the end if ``reverse``."""
     a = arrays[0]
+    if a.dtype.kind in "biu":
+        return _integral(name, a, axis, reverse)
     kernel = ufunc(name, a.dtype)
-    out = np.empty(a.shape, np.dtype("int64") if a.dtype.kind in "biu" else a.dtype)
+    out = np.empty(a.shape, a.dtype)
     if not a.ndim:
         kernel(*[x[None] for x in arrays], out=out[None])
         return out
@@ -136,6 +135,16 @@ def scan(name: str, *arrays: np.ndarray, axis: int, reverse: bool = False) -> np
         views = [v[..., ::-1] for v in views]
     _run(kernel, views, math.prod(a.shape))
     return out
+
+
+def _integral(name: str, a: np.ndarray, axis: int, reverse: bool) -> np.ndarray:
+    """Running sums and products of integers, in int64 (NumPy's)."""
+    accumulate = {"cumsum": np.cumsum, "cumprod": np.cumprod}[name]
+    if not a.ndim:
+        return a.astype(np.int64)
+    a = np.flip(a, axis) if reverse else a
+    out = accumulate(a, axis=axis, dtype=np.int64)
+    return np.flip(out, axis) if reverse else out
 
 
 def _run(kernel: np.ufunc, views: list[np.ndarray], size: int) -> None:

@@ -41,9 +41,7 @@ def _is_transpose(src: View, dst: View) -> bool:
         return False
     sizes, (a, b) = elementwise.collapse(dst.shape, [src.strides, dst.strides])
     least = 3 if simulated() else 32
-    return (
-        len(sizes) == 2 and min(sizes) >= least and a[0] == 1 and b[1] == 1 and a[1] != 1
-    )
+    return len(sizes) == 2 and min(sizes) >= least and a[0] == 1 and b[1] == 1 and a[1] != 1
 
 
 def tile() -> tuple[int, int]:

@@ -91,9 +91,7 @@ def _store(p: Program, j: int, text: str) -> str:
 
 def _params(p: Program, kinds: str) -> tuple[list[str], list[Arg]]:
     names = [f"a{i}" for i in range(len(kinds))]
-    args = [
-        val(d) if k == "v" else ptr(d) for k, d in zip(kinds, p.dtypes, strict=True)
-    ]
+    args = [val(d) if k == "v" else ptr(d) for k, d in zip(kinds, p.dtypes, strict=True)]
     return names, args
 
 
@@ -110,7 +108,11 @@ def dense_source(p: Program, kinds: str, width: int) -> tuple[str, list[Arg]]:
         if kinds[i] != "c":
             source = f"a{i}[0]" if kinds[i] == "1" else f"a{i}"
             lines.append(f"    {p.names[i]} = {_load(p, i, source)}")
-    lines.append(f"    i = uint64(cuda.grid(1)) * uint64({width})" if width > 1 else "    i = uint32(cuda.grid(1))")
+    lines.append(
+        f"    i = uint64(cuda.grid(1)) * uint64({width})"
+        if width > 1
+        else "    i = uint32(cuda.grid(1))"
+    )
     if width > 1:
         lines.append(f"    if i + uint64({width}) <= uint64(n):")
         for i in range(nin):
@@ -226,7 +228,9 @@ def _device_vector(width: int) -> tuple[Any, Any]:
 
     def emit_store(context, builder, sig, args):
         where, align = vector_pointer(context, builder, sig.args[0].dtype, args[0], args[1])
-        value = ir.Constant(ir.VectorType(context.get_data_type(sig.args[0].dtype), width), ir.Undefined)
+        value = ir.Constant(
+            ir.VectorType(context.get_data_type(sig.args[0].dtype), width), ir.Undefined
+        )
         for q in range(width):
             value = builder.insert_element(value, args[2 + q], index(q))
         builder.store(value, where).align = align
@@ -273,9 +277,7 @@ def _strided(p: Program, kinds: str, ndim: int, wide: bool) -> Kernel:
     return kernel(source, args, namespace())
 
 
-def run(
-    p: Program, shape: Sequence[int], operands: Sequence[Any], stream: Any = 0
-) -> None:
+def run(p: Program, shape: Sequence[int], operands: Sequence[Any], stream: Any = 0) -> None:
     """Run over ``shape``: inputs then outputs, each a `View` of that shape or (inputs) a NumPy scalar."""
     n = 1
     for s in shape:
@@ -303,7 +305,9 @@ def run(
     _run_strided(p, n, sizes or (1,), [s or (0,) for s in steps], operands, stream)
 
 
-def _run_strided(p: Program, n: int, sizes: tuple, steps: list, operands: Sequence[Any], stream) -> None:
+def _run_strided(
+    p: Program, n: int, sizes: tuple, steps: list, operands: Sequence[Any], stream
+) -> None:
     kinds = "".join("s" if isinstance(o, View) else "v" for o in operands)
     ndim, block = len(sizes), block_size()
     wide = n >= 1 << 31

@@ -32,7 +32,9 @@ def shape_for(dtype: np.dtype) -> Shape:
     return Shape(16, 4, 16) if dtype.itemsize <= 8 else Shape(16, 2, 16)
 
 
-def source(dtype: np.dtype, s: Shape, batch: int, dense: tuple[bool, bool]) -> tuple[str, list[Arg]]:
+def source(
+    dtype: np.dtype, s: Shape, batch: int, dense: tuple[bool, bool]
+) -> tuple[str, list[Arg]]:
     """Source of ``c[b] = a[b] @ b[b]``.
 
     ``dense`` tells of each operand whether its inner dimension is the last one (k for a, n for b): neighbouring threads
@@ -135,9 +137,7 @@ def run(a: View, b: View, out: View, stream: Any = 0) -> None:
         return
     m, n = out.shape[-2:]
     depth = a.shape[-1]
-    sizes, (a_steps, b_steps) = collapse(
-        out.shape[:-2], [a.strides[:-2], b.strides[:-2]]
-    )
+    sizes, (a_steps, b_steps) = collapse(out.shape[:-2], [a.strides[:-2], b.strides[:-2]])
     count = 1
     for z in sizes:
         count *= z

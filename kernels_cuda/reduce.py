@@ -211,9 +211,7 @@ def run(
     if not out.size:
         return
     kept = [d for d in range(len(a.shape)) if d not in axes]
-    kept_shape, (kept_steps,) = collapse(
-        [a.shape[d] for d in kept], [[a.strides[d] for d in kept]]
-    )
+    kept_shape, (kept_steps,) = collapse([a.shape[d] for d in kept], [[a.strides[d] for d in kept]])
     order = sorted(axes, key=lambda d: -abs(a.strides[d]))
     red_shape, (red_steps,) = collapse([a.shape[d] for d in order], [[a.strides[d] for d in order]])
     m = 1
@@ -248,9 +246,4 @@ def _pass(name, a, kept, reduced, out, rows, scratch, stream) -> None:
     if parts > 1:
         step = (parts, 1) if rows else (1, nq)
         rest = (((nq,), (step[0],)), ((parts,), (step[1],)))
-        _pass(_again(name), target, *rest, out, rows and parts >= 64, scratch, stream)
-
-
-def _again(name: str) -> str:
-    """The reduction that joins partial results."""
-    return name
+        _pass(name, target, *rest, out, rows and parts >= 64, scratch, stream)

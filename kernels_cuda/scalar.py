@@ -47,14 +47,11 @@ _TYPES = (
     "uint32",
     "uint64",
 )
-# primitive -> function of Python's math module (float32 stays float32 on CUDA)
-_MATH = {
-    name: name
-    for name in (
-        "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh "
-        "atanh sqrt erf erfc lgamma gamma pow fmod hypot copysign floor ceil trunc fabs"
-    ).split()
-}
+# functions of Python's math module, which keep float32 in float32 on CUDA
+_MATH = frozenset(
+    """exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh sqrt
+    erf erfc lgamma gamma pow fmod hypot copysign floor ceil trunc fabs""".split()
+)
 # primitive -> libdevice function; the float32 form has an f at the end
 _LIBDEVICE = {
     "rint": "rint",
@@ -161,6 +158,7 @@ def sigmoid_{t}(x):
 def softplus_{t}(x):
     return (x if x > {t}(0) or x != x else {t}(0)) + math.log1p(math.exp(-math.fabs(x)))
 """
+
 
 @functools.cache
 def helpers(dtype: np.dtype) -> dict[str, str]:

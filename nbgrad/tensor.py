@@ -78,7 +78,20 @@ class Value:
 class Meta:
     """Rare per-tensor state: a view's base and layout, a retained gradient, a manual gradient."""
 
-    __slots__ = ("base", "detached", "frozen", "grad", "history", "inference", "layout", "name", "no_grad", "retain", "root", "seen")
+    __slots__ = (
+        "base",
+        "detached",
+        "frozen",
+        "grad",
+        "history",
+        "inference",
+        "layout",
+        "name",
+        "no_grad",
+        "retain",
+        "root",
+        "seen",
+    )
 
     def __init__(self) -> None:
         self.base: Tensor | None = None

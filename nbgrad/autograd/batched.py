@@ -75,16 +75,17 @@ def unwrap(level: Level, t: Tensor, size: int, dim: int | None = 0) -> Tensor:
             )
         return inner
     if at is None:
-        inner, at = expand(inner, shape=(size, *inner._data.shape)), 0
+        inner = expand(inner, shape=(size, *inner._data.shape))
+        at = 0
     rank = inner.ndim
     if not -rank <= dim < rank:
         raise ShapeError(
             message("vmap", "argument 'out_dims'", dim, f"a dimension of a {rank}-d output")
         )
-    dim = dim % rank
-    if at is not None and dim != at:
+    place = dim % rank
+    if place != at:
         order = [i for i in range(rank) if i != at]
-        order.insert(dim, at)
+        order.insert(place, int(at or 0))
         inner = permute(inner, dims=tuple(order))
     return inner
 

@@ -105,7 +105,9 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             raise AutogradError(f"make_dual: argument '{what}' has a tangent already.")
     if tangent.shape != tensor.shape:
         raise ShapeError(
-            message("make_dual", "the tangent's shape", tuple(tangent.shape), f"{tuple(tensor.shape)}")
+            message(
+                "make_dual", "the tangent's shape", tuple(tangent.shape), f"{tuple(tensor.shape)}"
+            )
         )
     if tangent.dtype != tensor.dtype:
         raise DTypeError(

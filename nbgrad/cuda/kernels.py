@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from kernels_cuda import copy as copies
 from kernels_cuda import elementwise as loops
 from kernels_cuda import matmul as products
 from kernels_cuda import reduce as reductions
@@ -64,9 +63,7 @@ def is_number(a: np.ndarray) -> bool:
 # -- elementwise ------------------------------------------------------------------------------------
 
 
-def program(
-    ins: Sequence[Expr], outs: Sequence[Expr], stored: Sequence[np.dtype]
-) -> loops.Program:
+def program(ins: Sequence[Expr], outs: Sequence[Expr], stored: Sequence[np.dtype]) -> loops.Program:
     """Emit expressions as a CUDA loop body; ``stored`` are the dtypes of the operands in memory.
 
     Raises
@@ -431,7 +428,14 @@ def winners(*idx: Any, axes: tuple[int, ...], shape: tuple) -> Any:
 
 # -- registration -----------------------------------------------------------------------------------
 
-_REDUCTIONS = {"sum": "sum", "prod": "prod", "amax": "max", "amin": "min", "any": "any", "all": "all"}
+_REDUCTIONS = {
+    "sum": "sum",
+    "prod": "prod",
+    "amax": "max",
+    "amin": "min",
+    "any": "any",
+    "all": "all",
+}
 
 
 def _reduction(kind: str) -> Any:
@@ -446,9 +450,18 @@ def register() -> None:
     for name, kind in _REDUCTIONS.items():
         if name in REGISTRY:
             REGISTRY[name].cuda(_reduction(kind))
-    for fn in (to_dtype, clone, unview, strided_scatter, matmul, index, unindex, index_put, winners):
+    for fn in (
+        to_dtype,
+        clone,
+        unview,
+        strided_scatter,
+        matmul,
+        index,
+        unindex,
+        index_put,
+        winners,
+    ):
         REGISTRY[fn.__name__].cuda(fn)
 
 
 register()
-_ = copies  # the category is used through DeviceArray

@@ -234,7 +234,9 @@ def jet(fn: Callable, primals: tuple, series: tuple) -> tuple:
             given = tuple(as_tensor(c, "jet", "series").shape)
             if given != tuple(x.shape):
                 wanted = f"{tuple(x.shape)}, its argument's"
-                raise ShapeError(message("jet", "the shape of a derivative in 'series'", given, wanted))
+                raise ShapeError(
+                    message("jet", "the shape of a derivative in 'series'", given, wanted)
+                )
     scaled = [
         [as_tensor(c) / factorial(k) if k > 1 else as_tensor(c) for k, c in enumerate(s, 1)]
         for s in series

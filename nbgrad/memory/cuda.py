@@ -9,6 +9,8 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+import numpy as np
+
 from kernels_cuda import _compat
 
 from .allocators import Memory
@@ -110,4 +112,4 @@ class Buffer:
         block.chunk.pool.free(block)
 
 
-_EMPTY = _compat.np.empty(0, _compat.np.uint8)
+_EMPTY = np.empty(0, np.uint8)

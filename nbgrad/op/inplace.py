@@ -226,9 +226,7 @@ def refresh_view(t: Tensor) -> None:
             )
         return
     meta.seen = t._ver[0]
-    out = REGISTRY["strided_view"](
-        shallow(base), layout=meta.layout, base_layout=layout_of(base)
-    )
+    out = REGISTRY["strided_view"](shallow(base), layout=meta.layout, base_layout=layout_of(base))
     if meta.detached:
         out = REGISTRY["detach"](out)
     t._data, t._node, t._nr = out._data, out._node, out._nr

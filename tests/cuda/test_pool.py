@@ -4,9 +4,9 @@ import subprocess
 import sys
 
 import pytest
-from kernels_cuda import _compat
 
 import nbgrad as ng
+from kernels_cuda import _compat
 from nbgrad.errors import OutOfMemoryError
 from nbgrad.memory.cuda import ALIGNMENT, CudaAllocator
 from nbgrad.memory.pool import CachingPool

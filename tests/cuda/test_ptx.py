@@ -6,12 +6,12 @@ Nothing here is skipped where the compiler is missing: NVVM, libdevice and ptxas
 import itertools
 
 import pytest
+from toolchain import TARGETS, assemble, build
+
 from kernels_cuda import copy as copies
 from kernels_cuda import elementwise as loops
 from kernels_cuda import gather, matmul, scalar
 from kernels_cuda import reduce as reductions
-from toolchain import TARGETS, assemble, build
-
 from nbgrad import dtypes as dt
 from nbgrad.codegen.expr import inputs
 from nbgrad.cuda import kernels
@@ -191,7 +191,9 @@ def test_copies(cc, tmp_path):
 
 
 def test_conversions(tmp_path):
-    for src, dst in itertools.product((F32, I64, C64, BOOL, dt.float16), (F32, dt.int8, dt.float16)):
+    for src, dst in itertools.product(
+        (F32, I64, C64, BOOL, dt.float16), (F32, dt.int8, dt.float16)
+    ):
         source, args = loops.dense_source(copies.program(src, dst), "cc", 1)
         check(build(source, args, loops.namespace(), (8, 0), tmp_path), 0)
 
@@ -212,7 +214,14 @@ def test_matrix_products(dtype, cc, tmp_path):
 
 @pytest.mark.parametrize("cc", TARGETS)
 def test_gather_and_scatter(cc, tmp_path):
-    for mode, dtype in (("get", F32), ("put", F32), ("add", F32), ("add", F64), ("add", C64), ("add", I64)):
+    for mode, dtype in (
+        ("get", F32),
+        ("put", F32),
+        ("add", F32),
+        ("add", F64),
+        ("add", C64),
+        ("add", I64),
+    ):
         source, args = gather.source(mode, dtype, 2, 2)
         report = build(source, args, scalar.namespace(), cc, tmp_path)
         check(report, 0 if dtype in (F32, C64) else None)

@@ -33,7 +33,9 @@ class Report(NamedTuple):
     def float64(self) -> int:
         """Instructions that compute in (or convert to) float64."""
         lines = [line.strip() for line in self.ptx.splitlines()]
-        return sum(".f64" in line and not line.startswith((".reg", ".param", "//")) for line in lines)
+        return sum(
+            ".f64" in line and not line.startswith((".reg", ".param", "//")) for line in lines
+        )
 
 
 def build(source, args, namespace, cc, folder, threads=256) -> Report:

@@ -160,10 +160,22 @@ def copies() -> None:
 def products() -> None:
     """Matrix products: shapes around the tile sizes, strides, batches, dtypes."""
     r = generator()
-    for m, k, n in ((1, 1, 1), (63, 64, 65), (128, 16, 128), (300, 517, 129), (1, 1000, 1), (5, 0, 7)):
+    for m, k, n in (
+        (1, 1, 1),
+        (63, 64, 65),
+        (128, 16, 128),
+        (300, 517, 129),
+        (1, 1000, 1),
+        (5, 0, 7),
+    ):
         a, b = r.standard_normal((m, k)), r.standard_normal((k, n))
         both(ng.matmul, a, b, rtol=1e-11)
-        both(lambda s, t: s.mT @ t.mT, np.ascontiguousarray(a.T), np.ascontiguousarray(b.T), rtol=1e-11)
+        both(
+            lambda s, t: s.mT @ t.mT,
+            np.ascontiguousarray(a.T),
+            np.ascontiguousarray(b.T),
+            rtol=1e-11,
+        )
         both(ng.matmul, a.astype("float32"), b.astype("float32"), rtol=1e-4)
     both(ng.matmul, r.random((2, 1, 70, 30)), r.random((5, 30, 20)))
     both(ng.matmul, r.random((33, 40)) + 1j, r.random((40, 35)) + 2j)
@@ -369,7 +381,10 @@ def run(quick: bool = False) -> dict[str, Any]:
             summary["failed"].append(name)
         took = round(time.perf_counter() - began, 2)
         summary["checks"][name] = {"seconds": took, "result": result}
-        print(f"{name:12s} {took:7.2f} s  {'FAILED' if name in summary['failed'] else 'ok'}", flush=True)
+        print(
+            f"{name:12s} {took:7.2f} s  {'FAILED' if name in summary['failed'] else 'ok'}",
+            flush=True,
+        )
     summary["seconds"] = round(time.perf_counter() - start, 1)
     return summary
 

@@ -1,9 +1,9 @@
 """Helpers of the simulator tests."""
 
 import numpy as np
-from kernels_cuda import _compat
 
 import nbgrad as ng
+from kernels_cuda import _compat
 
 assert _compat.simulated(), "run through tests/cuda/test_simulator.py"
 

@@ -27,7 +27,9 @@ def test_shapes(a, b):
     on_both(ng.matmul, r.random(a), r.random(b), rtol=1e-13)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "int64", "int32", "complex64", "complex128", "float16"])
+@pytest.mark.parametrize(
+    "dtype", ["float32", "int64", "int32", "complex64", "complex128", "float16"]
+)
 def test_dtypes(dtype):
     a, b = (rng().random((5, 6)) * 5).astype(dtype), (rng().random((6, 3)) * 5).astype(dtype)
     on_both(ng.matmul, a, b, rtol=1e-5 if dtype != "float16" else 1e-2)

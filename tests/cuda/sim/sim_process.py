@@ -3,9 +3,9 @@ import os
 
 import numpy as np
 import pytest
-from kernels_cuda import _compat
 
 import nbgrad as ng
+from kernels_cuda import _compat
 from nbgrad.memory.cuda import cuda_pool
 
 

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 from common import rng
-from kernels_cuda import reduce as kernels
 
 import nbgrad as ng
+from kernels_cuda import reduce as kernels
 
 NAMES = ["sum", "prod", "amax", "amin", "any", "all", "mean"]
 
@@ -20,7 +20,8 @@ def check(name, x, dim=None, keepdim=False, rtol=1e-12, view=lambda t: t):
     if name in ("amax", "amin") or (x.dtype.kind in "fc" and name not in ("any", "all")):
         assert got.dtype == x.dtype
     else:
-        assert got.dtype == np.asarray(want).dtype
+        kinds = {"any": "bool", "all": "bool", "mean": "float64"}
+        assert got.dtype == kinds.get(name, "int64")
     np.testing.assert_allclose(got.cpu().numpy(), want, rtol=rtol, atol=rtol)
 
 
@@ -43,7 +44,9 @@ def test_dtypes(name, dtype):
     check(name, x, rtol=rtol)
 
 
-@pytest.mark.parametrize("shape", [(1,), (7,), (64,), (1, 64), (64, 1), (3, 21), (21, 3), (2, 2, 16)])
+@pytest.mark.parametrize(
+    "shape", [(1,), (7,), (64,), (1, 64), (64, 1), (3, 21), (21, 3), (2, 2, 16)]
+)
 @pytest.mark.parametrize("name", ["sum", "amax"])
 def test_one_and_two_passes(name, shape):
     x = rng().standard_normal(shape)
