@@ -92,7 +92,7 @@ def _compiled(mode: str, dtype: np.dtype, indices: int, kept: int) -> Kernel:
     return kernel(text, args, scalar.namespace())
 
 
-class Unsupported(NotImplementedError):
+class AtomicsError(NotImplementedError):
     """A dtype that devices cannot add atomically."""
 
 
@@ -113,10 +113,10 @@ def run(
 
     Raises
     ------
-    Unsupported : mode 'add' for a dtype without atomic additions.
+    AtomicsError : mode 'add' for a dtype without atomic additions.
     """
     if mode == "add" and x.dtype.name not in ATOMIC:
-        raise Unsupported(x.dtype.name)
+        raise AtomicsError(x.dtype.name)
     if not o.size:
         return
     kept = [d for d in range(len(x.shape)) if d not in axes]

@@ -49,8 +49,41 @@ _TYPES = (
 )
 # functions of Python's math module, which keep float32 in float32 on CUDA
 _MATH = frozenset(
-    """exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh sqrt
-    erf erfc lgamma gamma pow fmod hypot copysign floor ceil trunc fabs""".split()
+    [
+        "exp",
+        "exp2",
+        "expm1",
+        "log",
+        "log2",
+        "log10",
+        "log1p",
+        "sin",
+        "cos",
+        "tan",
+        "asin",
+        "acos",
+        "atan",
+        "atan2",
+        "sinh",
+        "cosh",
+        "tanh",
+        "asinh",
+        "acosh",
+        "atanh",
+        "sqrt",
+        "erf",
+        "erfc",
+        "lgamma",
+        "gamma",
+        "pow",
+        "fmod",
+        "hypot",
+        "copysign",
+        "floor",
+        "ceil",
+        "trunc",
+        "fabs",
+    ]
 )
 # primitive -> libdevice function; the float32 form has an f at the end
 _LIBDEVICE = {
