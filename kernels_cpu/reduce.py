@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import functools
 import math
+from typing import Any
 
 import numpy as np
 
@@ -22,11 +23,11 @@ from .codes import code
 
 LANES = 64
 SEGMENTS = 32
-LEAST = 16  # shorter rows are reduced one element after the other
+LEAST = 8  # shorter rows are reduced one element after the other
 ROWS = 64
 CHUNK = 1 << 15  # elements of a piece when one long reduction is cut up
 
-_TEMPLATE = """
+_HEAD = """
 def k(args, dims, steps, data):
     outer = dims[0]
     n = dims[1]
@@ -35,145 +36,133 @@ def k(args, dims, steps, data):
     sa = steps[0]
     so = steps[1]
     sn = steps[2]
-    if outer > {few} and n > 1 and abs(sa) < abs(sn):
-        acc = tile_{acc}()
-        mid = tile_{acc}()
-        top = tile_{acc}()
-        j = 0
-        while j < outer:
-            m = min(outer - j, TILE)
-            for i in range(m):
-                acc[i] = {init}
-                mid[i] = {init}
-                top[i] = {init}
-            r = 0
-            done = 0
-            while r < n:
-                e = min(n, r + {rows})
-                if sa == {size}:
-                    while r + 4 <= e:
-                        row = a + r * sn
-                        p0 = ptr_{kin}(row)
-                        p1 = ptr_{kin}(row + sn)
-                        p2 = ptr_{kin}(row + 2 * sn)
-                        p3 = ptr_{kin}(row + 3 * sn)
-                        for i in range(m):
-                            s = acc[i]
-{quad}
-                            acc[i] = s
-                        r += 4
-                while r < e:
-                    row = a + r * sn
-                    for i in range(m):
-                        s = acc[i]
-{row}
-                        acc[i] = {combine}
-                    r += 1
-                for i in range(m):
-                    s = mid[i]
-                    x = acc[i]
-                    mid[i] = {combine}
-                    acc[i] = {init}
-                done += 1
-                if done & {mask} == 0:
-                    for i in range(m):
-                        s = top[i]
-                        x = mid[i]
-                        top[i] = {combine}
-                        mid[i] = {init}
-            for i in range(m):
-                s = top[i]
-                x = mid[i]
-                s = {combine}
-                store_{kout}(o + i * so, {out_type}(s))
-            j += m
-            a += m * sa
-            o += m * so
-    else:
-        levels = tile_{acc}()
-        acc = tile_{acc}()
+"""
+
+_ROWS = """    levels = tile_{acc}()
+    acc = tile_{acc}()
+    copy = tile_{kin}()
 {check_tile}
-        for q in range(outer):
-            count = 0
-            r = 0
-            while n - r >= {least}:
-                e = min((n - r) // {lanes}, {segments}) * {lanes} + r
-                for i in range({lanes}):
-                    acc[i] = {init}
-                if sn == {size}:
+    w = min(n, {lanes})
+    longest = {segments} * w
+    if sn != {size}:
+        longest = TILE // w * w
+    for q in range(outer):
+        count = 0
+        r = 0
+        while n - r >= {least}:
+            m = min(n - r, longest)
+            p = ptr_{kin}(a + r * sn)
+            if sn != {size}:
+                p = copy
+                for i in range(m):
+                    copy[i] = load_{kin}(a + (r + i) * sn)
+            for i in range(w):
+                acc[i] = {init}
 {check_before}
-                    while r + {quads} <= e:
-                        p0 = ptr_{kin}(a + r * {size})
-                        p1 = ptr_{kin}(a + (r + {lanes}) * {size})
-                        p2 = ptr_{kin}(a + (r + 2 * {lanes}) * {size})
-                        p3 = ptr_{kin}(a + (r + 3 * {lanes}) * {size})
-                        for i in range({lanes}):
+            j = 0
+            while j + 4 * w <= m:
+                for i in range(w):
 {dense_quad}
-                        r += {quads}
+                j += 4 * w
 {check_after}
-                    while r < e:
-                        p = ptr_{kin}(a + r * {size})
-                        for i in range({lanes}):
-                            s = acc[i]
-{lane_dense}
-                            acc[i] = {combine}
-                        r += {lanes}
-                    if n - r < {lanes}:
-                        p = ptr_{kin}(a + r * {size})
-                        for i in range(n - r):
-                            s = acc[i]
-{lane_dense}
-                            acc[i] = {combine}
-                        r = n
-                else:
-                    while r < e:
-                        b = a + r * sn
-                        for i in range({lanes}):
-                            s = acc[i]
+            while j < m:
+                for i in range(min(w, m - j)):
+                    s = acc[i]
 {lane}
-                            acc[i] = {combine}
-                        r += {lanes}
-                    if n - r < {lanes}:
-                        b = a + r * sn
-                        for i in range(n - r):
-                            s = acc[i]
-{lane}
-                            acc[i] = {combine}
-                        r = n
-                half = {lanes} // 2
-                while half:
-                    for i in range(half):
-                        s = acc[i]
-                        x = acc[i + half]
-                        acc[i] = {combine}
-                    half >>= 1
-                s = acc[0]
-                top = 0
-                c = count
-                while c & 1:
-                    x = s
-                    s = levels[top]
-                    s = {combine}
-                    c >>= 1
-                    top += 1
-                levels[top] = s
-                count += 1
-            s = {init}
-            while r < n:
-{tail}
-                s = {combine}
-                r += 1
+                    acc[i] = {combine}
+                j += w
+            h = w
+            while h > 1:
+                half = (h + 1) // 2
+                for i in range(h - half):
+                    s = acc[i]
+                    x = acc[i + half]
+                    acc[i] = {combine}
+                h = half
+            r += m
+            s = acc[0]
             top = 0
-            while count:
-                if count & 1:
-                    x = s
-                    s = levels[top]
-                    s = {combine}
-                count >>= 1
+            c = count
+            while c & 1:
+                x = s
+                s = levels[top]
+                s = {combine}
+                c >>= 1
                 top += 1
-            store_{kout}(o, {out_type}(s))
-            a += sa
-            o += so
+            levels[top] = s
+            count += 1
+        s = {init}
+        while r < n:
+{tail}
+            s = {combine}
+            r += 1
+        top = 0
+        while count:
+            if count & 1:
+                x = s
+                s = levels[top]
+                s = {combine}
+            count >>= 1
+            top += 1
+        store_{kout}(o, {out_type}(s))
+        a += sa
+        o += so
+    clear_fp_flags()
+"""
+
+_COLUMNS = """    acc = tile_{acc}()
+    mid = tile_{acc}()
+    top = tile_{acc}()
+    j = 0
+    while j < outer:
+        m = min(outer - j, TILE)
+        for i in range(m):
+            acc[i] = {init}
+            mid[i] = {init}
+            top[i] = {init}
+        r = 0
+        done = 0
+        while r < n:
+            e = min(n, r + {rows})
+            if sa == {size}:
+                while r + 4 <= e:
+                    row = a + r * sn
+                    p0 = ptr_{kin}(row)
+                    p1 = ptr_{kin}(row + sn)
+                    p2 = ptr_{kin}(row + 2 * sn)
+                    p3 = ptr_{kin}(row + 3 * sn)
+                    for i in range(m):
+                        s = acc[i]
+{quad}
+                        acc[i] = s
+                    r += 4
+            while r < e:
+                row = a + r * sn
+                for i in range(m):
+                    s = acc[i]
+{row}
+                    acc[i] = {combine}
+                r += 1
+            for i in range(m):
+                s = mid[i]
+                x = acc[i]
+                mid[i] = {combine}
+                acc[i] = {init}
+            done += 1
+            if done & {mask} == 0:
+                for i in range(m):
+                    s = top[i]
+                    x = mid[i]
+                    top[i] = {combine}
+                    mid[i] = {init}
+        for i in range(m):
+            s = top[i]
+            x = mid[i]
+            s = {combine}
+            store_{kout}(o + i * so, {out_type}(s))
+        j += m
+        a += m * sa
+        o += m * so
     clear_fp_flags()
 """
 
@@ -208,7 +197,7 @@ def _element(name: str, dtype: np.dtype, acc: np.dtype, load: str) -> list[str]:
     if name != "sumsq":
         return [f"x = {kind}({load})"]
     if dtype.kind == "c":
-        return [f"z = {load}", f"u = {kind}(z.real)", f"w = {kind}(z.imag)", "x = u * u + w * w"]
+        return [f"z = {load}", f"u = {kind}(z.real)", f"v = {kind}(z.imag)", "x = u * u + v * v"]
     return [f"u = {kind}({load})", "x = u * u"]
 
 
@@ -216,7 +205,7 @@ def _indent(lines: list[str], depth: int) -> str:
     return "\n".join(" " * 4 * depth + line for line in lines)
 
 
-def _source(name: str, dtype: np.dtype, out: np.dtype) -> str:
+def _source(name: str, dtype: np.dtype, out: np.dtype, columns: bool) -> str:
     combine, init = RULES[name]
     acc = accumulator(name, dtype)
     kin = code(dtype)
@@ -225,89 +214,86 @@ def _source(name: str, dtype: np.dtype, out: np.dtype) -> str:
     def element(load: str) -> list[str]:
         return _element(name, dtype, acc, load)
 
-    quad = [t for q in range(4) for t in (*element(f"p{q}[i]"), f"s = {combine}")]
-    return _TEMPLATE.format(
-        acc=code(acc),
-        kin=kin,
-        kout=code(out),
-        size=dtype.itemsize,
-        few=3,
-        rows=ROWS,
-        mask=ROWS - 1,
-        init=identity,
-        combine=combine,
-        out_type=out.name,
-        lanes=LANES,
-        quads=4 * LANES,
-        segments=SEGMENTS,
-        quad=_indent(quad, 7),
-        row=_indent(element(f"load_{kin}(row + i * sa)"), 6),
-        tail=_indent(element(f"load_{kin}(a + r * sn)"), 4),
-        lane=_indent(element(f"load_{kin}(b + i * sn)"), 7),
-        lane_dense=_indent(element("p[i]"), 7),
-        least=LEAST,
-        **_dense(name, dtype, identity, quad),
-    )
+    names = {
+        "acc": code(acc),
+        "kin": kin,
+        "kout": code(out),
+        "size": dtype.itemsize,
+        "init": identity,
+        "combine": combine,
+        "out_type": out.name,
+    }
+    if columns:
+        quad = [t for q in range(4) for t in (*element(f"p{q}[i]"), f"s = {combine}")]
+        body = _COLUMNS.format(
+            rows=ROWS,
+            mask=ROWS - 1,
+            quad=_indent(quad, 6),
+            row=_indent(element(f"load_{kin}(row + i * sa)"), 5),
+            **names,
+        )
+    else:
+        body = _ROWS.format(
+            lanes=LANES,
+            segments=SEGMENTS,
+            least=LEAST,
+            tail=_indent(element(f"load_{kin}(a + r * sn)"), 3),
+            lane=_indent(element("p[j + i]"), 5),
+            **_dense(name, dtype, identity, element, combine),
+            **names,
+        )
+    return _HEAD + body
 
 
 # Maximum and minimum of dense floating rows: one instruction an element ignores NaN, and a running sum tells whether
 # a block may hold one (it does, or infinities of both signs): then the block is done again with care.
-_CHECK_BEFORE = [
-    "first = r",
-    "for i in range({lanes}):",
-    "    chk[i] = {kind}(0)",
-]
+_CHECK_BEFORE = ["for i in range(w):", "    chk[i] = {kind}(0)"]
 _CHECK_AFTER = [
-    "half = {lanes} // 2",
-    "while half:",
-    "    for i in range(half):",
-    "        chk[i] = chk[i] + chk[i + half]",
-    "    half >>= 1",
-    "if chk[0] != chk[0]:",
-    "    for i in range({lanes}):",
+    "flag = {kind}(0)",
+    "for i in range(w):",
+    "    flag += chk[i]",
+    "if flag != flag:",
+    "    for i in range(w):",
     "        acc[i] = {init}",
-    "    while first < r:",
-    "        p = ptr_{kin}(a + first * {size})",
-    "        for i in range({lanes}):",
-    "            s = acc[i]",
-    "            x = p[i]",
-    "            acc[i] = {combine}",
-    "        first += {lanes}",
+    "    j = 0",
 ]
 
 
-def _dense(name: str, dtype: np.dtype, identity: str, quad: list[str]) -> dict[str, str]:
-    """The parts of the template for dense rows."""
-    if name not in ("max", "min") or dtype.kind != "f":
-        body = ["s = acc[i]", *quad, "acc[i] = s"]
+def _dense(name: str, dtype: np.dtype, identity: str, element: Any, combine: str) -> dict[str, str]:
+    """The parts of the template that take four segments of a row at once."""
+    loads = ["p[j + i]", "p[j + w + i]", "p[j + 2 * w + i]", "p[j + 3 * w + i]"]
+    if name not in ("max", "min"):
+        quad = [t for load in loads for t in (*element(load), f"s = {combine}")]
         empty = {"check_tile": "", "check_before": "", "check_after": ""}
-        return {"dense_quad": _indent(body, 7), **empty}
+        return {"dense_quad": _indent(["s = acc[i]", *quad, "acc[i] = s"], 5), **empty}
     op = ">" if name == "max" else "<"
-    body = [f"x{q} = p{q}[i]" for q in range(4)]
+    body = [f"x{q} = {load}" for q, load in enumerate(loads)]
     body += ["chk[i] = chk[i] + ((x0 + x1) + (x2 + x3))"]
     body += [f"y0 = select(x0 {op} x1, x0, x1)", f"y1 = select(x2 {op} x3, x2, x3)"]
     body += [f"y0 = select(y0 {op} y1, y0, y1)", "s = acc[i]", f"acc[i] = select(y0 {op} s, y0, s)"]
-    names = {
-        "lanes": LANES,
-        "kind": dtype.name,
-        "kin": code(dtype),
-        "size": dtype.itemsize,
-        "init": identity,
-        "combine": RULES[name][0],
-    }
+    names = {"kind": dtype.name, "init": identity}
     return {
-        "dense_quad": _indent(body, 7),
-        "check_tile": _indent([f"chk = tile_{code(dtype)}()"], 2),
-        "check_before": _indent([t.format(**names) for t in _CHECK_BEFORE], 5),
-        "check_after": _indent([t.format(**names) for t in _CHECK_AFTER], 5),
+        "dense_quad": _indent(body, 5),
+        "check_tile": _indent([f"chk = tile_{code(dtype)}()"], 1),
+        "check_before": _indent([t.format(**names) for t in _CHECK_BEFORE], 3),
+        "check_after": _indent([t.format(**names) for t in _CHECK_AFTER], 3),
     }
 
 
 @functools.cache
-def ufunc(name: str, dtype: np.dtype, out: np.dtype) -> np.ufunc:
-    """The gufunc ``(n)->()`` of a reduction for an input and an output dtype."""
-    address = build.compile_loop(_source(name, dtype, out))
+def ufunc(name: str, dtype: np.dtype, out: np.dtype, columns: bool = False) -> np.ufunc:
+    """The gufunc ``(n)->()`` of a reduction for an input and an output dtype, for rows or for columns."""
+    address = build.compile_loop(_source(name, dtype, out, columns))
     return build.make_ufunc(name, address, [dtype, out], 1, "(n)->()")
+
+
+def _kernel(name: str, a: np.ndarray, out: np.dtype) -> np.ufunc:
+    """The kernel that reduces the last axis of ``a`` in the order of its memory."""
+    step = abs(a.strides[-1])
+    columns = a.shape[-1] > 1 and any(
+        n > 3 and abs(s) < step for n, s in zip(a.shape[:-1], a.strides, strict=False)
+    )
+    return ufunc(name, a.dtype, out, columns)
 
 
 def merge_last(a: np.ndarray, count: int) -> np.ndarray | None:
@@ -340,9 +326,11 @@ _NUMPY = {
 
 def _by_numpy(name: str, a: np.ndarray, axes: tuple[int, ...], keepdim: bool) -> np.ndarray:
     """Reductions that are the same in any order."""
-    if not axes:  # count_nonzero takes an empty tuple for all axes
-        return np.asarray(_NUMPY[name](a[None], axis=0))
-    return np.asarray(_NUMPY[name](a, axis=axes, keepdims=keepdim))
+    if axes:
+        out = np.asarray(_NUMPY[name](a, axis=axes, keepdims=keepdim))
+    else:  # count_nonzero would take an empty tuple for all axes
+        out = np.asarray(_NUMPY[name](a[None], axis=0))
+    return out if out.flags.c_contiguous else out.copy(order="C")
 
 
 @functools.cache
@@ -392,10 +380,10 @@ def _run(name: str, a: np.ndarray, out_dtype: np.dtype) -> np.ndarray:
     """Reduce the last axis, in threads where it is worth it; the result is row-major."""
     if a.size >= 2 * threads.GRAIN:
         if max(a.shape[:-1], default=0) >= 64:
-            return _split_kept(ufunc(name, a.dtype, out_dtype), a, out_dtype)
+            return _split_kept(_kernel(name, a, out_dtype), a, out_dtype)
         if a.shape[-1] >= 2 * CHUNK:
             return _split_reduced(name, a, out_dtype)
-    out = np.asarray(ufunc(name, a.dtype, out_dtype)(a))
+    out = np.asarray(_kernel(name, a, out_dtype)(a))
     return out if out.flags.c_contiguous else out.copy(order="C")
 
 
@@ -415,16 +403,17 @@ def _split_reduced(name: str, a: np.ndarray, out_dtype: np.dtype) -> np.ndarray:
     """Cut a long reduced axis into pieces of `CHUNK`, reduce them in threads, and join the results."""
     lead, count = a.shape[:-1], a.shape[-1] // CHUNK
     acc = accumulator(name, a.dtype)
-    kernel = ufunc(name, a.dtype, acc)
     whole = a[..., : count * CHUNK].reshape((*lead, count, CHUNK))
     parts = np.empty((count + 1, *lead), acc)
     pieces = np.moveaxis(whole, -2, 0)
+    kernel = _kernel(name, pieces, acc)
 
     def piece(lo: int, hi: int) -> None:
         kernel(pieces[lo:hi], out=parts[lo:hi])
 
     threads.split(piece, count, a.size)
     kernel(a[..., count * CHUNK :], out=parts[count, ...])
-    join = ufunc(_JOIN.get(name, name), acc, out_dtype)
-    out = np.asarray(join(np.moveaxis(parts, 0, -1)))
+    stacked = np.moveaxis(parts, 0, -1)
+    join = _kernel(_JOIN.get(name, name), stacked, out_dtype)
+    out = np.asarray(join(stacked))
     return out if out.flags.c_contiguous else out.copy(order="C")

@@ -49,6 +49,7 @@ def numba_cuda() -> Any:
     return module
 
 
+@functools.cache
 def simulated() -> bool:
     """Whether numba's CUDA simulator is on (``NUMBA_ENABLE_CUDASIM=1`` at the first import of numba)."""
     from numba.core import config
@@ -240,7 +241,7 @@ def allocate(nbytes: int) -> Memory:
     try:
         array = module.device_array(nbytes, np.uint8)
     except Exception as error:
-        if getattr(error, "code", None) == 2:  # CUDA_ERROR_OUT_OF_MEMORY
+        if "OUT_OF_MEMORY" in str(error) or getattr(error, "code", None) == 2:
             raise MemoryError(str(error)) from None
         raise
     return Memory(array.__cuda_array_interface__["data"][0], nbytes, array)

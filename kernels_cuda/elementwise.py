@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -35,11 +36,12 @@ from ._compat import (
 MAX_UNROLLED = 40  # lines of a body above which it is not repeated for a vector of elements
 
 
-class Program(NamedTuple):
+@dataclass(frozen=True, eq=False, slots=True)
+class Program:
     """A scalar body: ``names`` of the inputs, assignment lines, and the texts of the results.
 
     ``dtypes`` are what the operands are stored in, ``compute`` what the inputs are converted to first (float16 is
-    computed in float32).
+    computed in float32). Programs are compared by identity, which is what compiled kernels are found by.
     """
 
     names: tuple[str, ...]

@@ -211,7 +211,7 @@ def matmul(a: Any, b: Any) -> DeviceArray:
         for x in (a, b)
     )
     if a.dtype.kind == "b":
-        return matmul(a.astype(dt.uint8), b.astype(dt.uint8)).astype(dt.bool_)
+        return matmul(a.astype(dt.int32), b.astype(dt.int32)).astype(dt.bool_)
     if a.dtype == F16:
         return matmul(a.astype(F32), b.astype(F32)).astype(F16)
     batch = broadcast_shapes(a.shape[:-2], b.shape[:-2], op="matmul")

@@ -138,4 +138,17 @@ def isreal(input: Any) -> Any:
     return imag(input) == 0
 
 
-METHODS["imag"] = property(imag, None, None, "The imaginary part (zeros for real tensors).")
+def _part(fn: Any, doc: str) -> property:
+    """A part of a complex tensor is a copy: it is read-only, so that no write to it is lost unseen."""
+
+    def get(self: Any) -> Any:
+        out = fn(self)
+        if self._data.dtype.kind == "c" and isinstance(out._data, np.ndarray):
+            out._data.flags.writeable = False
+        return out
+
+    return property(get, None, None, doc)
+
+
+METHODS["real"] = _part(real, "The real part, read-only (this tensor's values if it is real).")
+METHODS["imag"] = _part(imag, "The imaginary part, read-only (zeros for real tensors).")

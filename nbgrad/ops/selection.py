@@ -8,7 +8,6 @@ import numpy as np
 
 from ..codegen.expr import m
 from ..op import elementwise
-from ..op.public import METHODS
 from .sampling import BOOL, REAL, SIDES, elements
 
 # a static checker cannot type an operator whose own rule names it, so rules name these
@@ -119,6 +118,3 @@ def real(x):
 def cj(x: Any) -> Any:
     """Conjugate of a complex value, else the value itself."""
     return conj(x) if x.dtype.kind == "c" else x
-
-
-METHODS["real"] = property(real, None, None, "The real part (this tensor's values if it is real).")

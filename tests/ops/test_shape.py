@@ -7,7 +7,7 @@ import pytest
 
 import nbgrad as ng
 from nbgrad.autograd import grad
-from nbgrad.errors import ArgumentError, DTypeError, IndexingError, ShapeError
+from nbgrad.errors import ArgumentError, AutogradError, DTypeError, IndexingError, ShapeError
 from nbgrad.testing import check_grads
 
 RNG = np.random.default_rng(4)
@@ -300,3 +300,12 @@ def test_reshape_of_a_permuted_value_inside_traces_and_batches():
     got = plain.replay(ng.from_numpy(np.asfortranarray(X)))
     np.testing.assert_array_equal(got.numpy(), X.reshape(-1))
     check_grads(f, (ng.from_numpy(X),), order=2)
+
+
+def test_parts_of_complex_tensors_refuse_writes():
+    """``z.real`` is a copy here: a write to it raises instead of being lost."""
+    z = ng.tensor([1 + 2j, 3j], requires_grad=True)
+    np.testing.assert_array_equal(grad((z.real**2 + 3 * z.imag).sum(), z)[0].numpy(), [2 + 3j, 3j])
+    with pytest.raises(AutogradError, match="read-only; clone"):
+        z.detach().real.mul_(2)
+    assert z.detach().imag.clone().mul_(2).tolist() == [4, 6]

@@ -35,6 +35,12 @@ def test_dtypes(dtype):
     on_both(ng.matmul, a, b, rtol=1e-5 if dtype != "float16" else 1e-2)
 
 
+def test_bool_is_or_of_and():
+    on_both(ng.matmul, np.ones((2, 300), bool)[:, :256], np.ones((256, 2), bool))
+    x = rng().random((3, 4)) > 0.5
+    on_both(ng.matmul, x, x.T.copy())
+
+
 def test_strides():
     r = rng()
     on_both(lambda a, b: a.mT @ b, r.random((6, 5)), r.random((6, 3)))
