@@ -107,7 +107,9 @@ def process_times(code: str, rounds: int = 7) -> float:
     """Median of what a fresh process prints (seconds)."""
     out = []
     for _ in range(rounds):
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        )
         out.append(float(done.stdout))
     return float(np.median(out))
 
@@ -124,17 +126,29 @@ def main() -> None:
 
     torch.set_num_threads(threads.get_num_threads())
     table = Table("eager")
-    table.add("chain of 100 ops, 16 elements, fwd+bwd", compare(chain_peers(False)), "torch <= 1.0 (aim 0.7), autograd <= 0.2")
-    table.add("the same, double backward", compare(chain_peers(True)), "torch <= 1.0 (aim 0.7), autograd <= 0.2")
+    table.add(
+        "chain of 100 ops, 16 elements, fwd+bwd",
+        compare(chain_peers(False)),
+        "torch <= 1.0 (aim 0.7), autograd <= 0.2",
+    )
+    table.add(
+        "the same, double backward",
+        compare(chain_peers(True)),
+        "torch <= 1.0 (aim 0.7), autograd <= 0.2",
+    )
     table.add("tanh(x*w+b).sum(), 1e6, fwd+bwd", compare(large_peers("affine")), "torch <= 0.7")
     table.add("exp(-x*x)*sin(x), 1e6, fwd+bwd", compare(large_peers("gauss")), "torch <= 0.7")
     small, large = graph_memory(10_000), graph_memory(100_000)
     table.note("bytes per node, 1e5 nodes", large[0], "B", "<= 1024")
-    table.note("backward time per node, 1e5 over 1e4 nodes", large[1] / small[1], "x", "about 1 (linear)")
+    table.note(
+        "backward time per node, 1e5 over 1e4 nodes", large[1] / small[1], "x", "about 1 (linear)"
+    )
     process_times(FIRST, 1)
     ours, numba = (process_times(IMPORT.format(m)) for m in ("nbgrad", "numba"))
     table.note("import nbgrad / import numba", ours / numba, "x", "<= 1.3")
-    table.note("first operations, fresh process, warm cache", process_times(FIRST) * 1e3, "ms", "<= 60")
+    table.note(
+        "first operations, fresh process, warm cache", process_times(FIRST) * 1e3, "ms", "<= 60"
+    )
     table.save()
 
 

@@ -28,7 +28,9 @@ def calibrate(fn: Callable[[], Any], target: float = 0.05) -> int:
     return max(1, int(target / max(seconds(fn, 1), 1e-9)))
 
 
-def compare(peers: dict[str, Callable[[], Any]], rounds: int = 9, target: float = 0.05) -> dict[str, float]:
+def compare(
+    peers: dict[str, Callable[[], Any]], rounds: int = 9, target: float = 0.05
+) -> dict[str, float]:
     """Median seconds per call of each peer, measured alternately."""
     repeats = {name: calibrate(fn, target) for name, fn in peers.items()}
     times: dict[str, list[float]] = {name: [] for name in peers}
@@ -50,7 +52,8 @@ class Table:
         ratios = {k: ours / v for k, v in times.items()}
         self.rows.append({"title": title, "seconds": times, "ours_over_peer": ratios, "goal": goal})
         text = "  ".join(
-            f"{k} {v * 1e6:.1f} us" + ("" if v == ours else f" (ours/peer {ours / v:.2f})") for k, v in times.items()
+            f"{k} {v * 1e6:.1f} us" + ("" if v == ours else f" (ours/peer {ours / v:.2f})")
+            for k, v in times.items()
         )
         print(f"{title:52s} {text}   goal: {goal}", flush=True)
 

@@ -17,7 +17,7 @@ from .autograd.grad_mode import (
     no_grad,
     set_grad_enabled,
 )
-from .device import Device as device  # noqa: N813 - PyTorch's name
+from .device import Device as device
 from .dtypes import (
     bool_,
     complex64,
@@ -35,8 +35,8 @@ from .dtypes import (
     set_default_dtype,
     uint8,
 )
-from .interop import asarray, from_dlpack, is_tensor
 from .interop import as_tensor_public as as_tensor
+from .interop import asarray, from_dlpack, is_tensor
 from .op.public import PUBLIC as _PUBLIC
 from .ops.creation import (
     arange,

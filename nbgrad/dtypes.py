@@ -160,7 +160,13 @@ class FInfo:
         self.dtype = to_real(as_dtype(_default if dtype is None else dtype, "finfo"))
         if self.dtype.kind != "f":
             raise DTypeError(
-                message("finfo", "argument 'dtype'", self.dtype.name, "a floating dtype", "Use ng.iinfo.")
+                message(
+                    "finfo",
+                    "argument 'dtype'",
+                    self.dtype.name,
+                    "a floating dtype",
+                    "Use ng.iinfo.",
+                )
             )
         info = np.finfo(self.dtype)
         self.eps, self.tiny = float(info.eps), float(info.tiny)

@@ -72,7 +72,13 @@ def __array_ufunc__(self: Tensor, ufunc: Any, method: str, *inputs: Any, **kwarg
     out = kwargs.pop("out", None)
     if out is not None:
         raise DTypeError(
-            message(name, "argument 'out'", "given", "no 'out' with tensors", "Use nbgrad's in-place form.")
+            message(
+                name,
+                "argument 'out'",
+                "given",
+                "no 'out' with tensors",
+                "Use nbgrad's in-place form.",
+            )
         )
     if method == "reduce" and name in ("add", "multiply", "maximum", "minimum"):
         fn = PUBLIC[{"add": "sum", "multiply": "prod", "maximum": "amax", "minimum": "amin"}[name]]
@@ -136,7 +142,9 @@ def from_dlpack(x: Any) -> Tensor:
     """A tensor over the memory of any DLPack exporter on the CPU, without a copy."""
     if not hasattr(x, "__dlpack__"):
         raise DTypeError(
-            message("from_dlpack", "the argument", f"a {type(x).__name__}", "an object with __dlpack__")
+            message(
+                "from_dlpack", "the argument", f"a {type(x).__name__}", "an object with __dlpack__"
+            )
         )
     array = np.from_dlpack(x)
     dt.as_dtype(array.dtype, "from_dlpack")

@@ -163,7 +163,13 @@ def _(key, *, n):
 def _next_key(generator: Any) -> Tensor:
     if generator is not None and not isinstance(generator, Generator):
         raise DTypeError(
-            message("random", "argument 'generator'", repr(generator), "a Generator", "Use ng.Generator().")
+            message(
+                "random",
+                "argument 'generator'",
+                repr(generator),
+                "a Generator",
+                "Use ng.Generator().",
+            )
         )
     return (generator or default_generator).next_key()
 
@@ -208,9 +214,15 @@ def _standard(
     if target.kind == "c":
         real = _draw(random, shape, generator, kind=kind, dtype=dt.to_real(target))
         imag = _draw(random, shape, generator, kind=kind, dtype=dt.to_real(target))
-        out = real * math.sqrt(0.5) + imag * (1j * math.sqrt(0.5)) if kind == "normal" else real + imag * 1j
+        out = (
+            real * math.sqrt(0.5) + imag * (1j * math.sqrt(0.5))
+            if kind == "normal"
+            else real + imag * 1j
+        )
     elif target.kind != "f":
-        raise ArgumentError(message(op, "argument 'dtype'", target.name, "a floating or complex dtype"))
+        raise ArgumentError(
+            message(op, "argument 'dtype'", target.name, "a floating or complex dtype")
+        )
     else:
         out = _draw(random, shape, generator, kind=kind, dtype=target)
     if device is not None and str(device) != "cpu":
@@ -230,20 +242,30 @@ def randn(*size: Any, dtype=None, generator=None, requires_grad=False, device=No
 
 def rand_like(x: Any, *, dtype=None, generator=None, requires_grad=False) -> Tensor:
     """Uniform numbers in [0, 1) with the shape and dtype of ``x``."""
-    return rand(tuple(x.shape), dtype=dtype or x.dtype, generator=generator, requires_grad=requires_grad)
+    return rand(
+        tuple(x.shape), dtype=dtype or x.dtype, generator=generator, requires_grad=requires_grad
+    )
 
 
 def randn_like(x: Any, *, dtype=None, generator=None, requires_grad=False) -> Tensor:
     """Standard normal numbers with the shape and dtype of ``x``."""
-    return randn(tuple(x.shape), dtype=dtype or x.dtype, generator=generator, requires_grad=requires_grad)
+    return randn(
+        tuple(x.shape), dtype=dtype or x.dtype, generator=generator, requires_grad=requires_grad
+    )
 
 
 def randint(low: int, high: Any = None, size: Any = None, *, dtype=None, generator=None) -> Tensor:
     """Integers in ``[low, high)``: ``randint(high, size)`` or ``randint(low, high, size)``."""
     if size is None:
         low, high, size = 0, low, high
-    if not isinstance(low, int | np.integer) or not isinstance(high, int | np.integer) or low >= high:
-        raise ArgumentError(message("randint", "the range", f"[{low}, {high})", "integers low < high"))
+    if (
+        not isinstance(low, int | np.integer)
+        or not isinstance(high, int | np.integer)
+        or low >= high
+    ):
+        raise ArgumentError(
+            message("randint", "the range", f"[{low}, {high})", "integers low < high")
+        )
     target = dt.int64 if dtype is None else dt.as_dtype(dtype, "randint")
     shape = shape_of(size if isinstance(size, tuple | list) else (size,), "randint")
     return _draw(random_integers, shape, generator, low=int(low), high=int(high), dtype=target)
@@ -261,8 +283,12 @@ def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator=None)
     """Normal numbers ``mean + std * randn``; differentiable in ``mean`` and ``std``."""
     mean, std = as_tensor(mean, "normal", "mean"), as_tensor(std, "normal", "std")
     _check_values(std, lambda s: s >= 0, "normal", "std", "numbers >= 0")
-    shape = np.broadcast_shapes(mean.shape, std.shape) if size is None else tuple(np.atleast_1d(size))
-    noise = randn(tuple(int(n) for n in shape), dtype=dt.to_inexact(mean.dtype), generator=generator)
+    shape = (
+        np.broadcast_shapes(mean.shape, std.shape) if size is None else tuple(np.atleast_1d(size))
+    )
+    noise = randn(
+        tuple(int(n) for n in shape), dtype=dt.to_inexact(mean.dtype), generator=generator
+    )
     return mean + std * noise
 
 
@@ -274,21 +300,35 @@ def bernoulli(p: Any, *, generator=None) -> Tensor:
     return (u < p.detach()).to(dt.to_inexact(p.dtype))
 
 
-def multinomial(weights: Any, num_samples: int, replacement: bool = False, *, generator=None) -> Tensor:
+def multinomial(
+    weights: Any, num_samples: int, replacement: bool = False, *, generator=None
+) -> Tensor:
     """Indices drawn with the given weights (last dimension); no gradient."""
     w = as_tensor(weights, "multinomial", "weights").detach().numpy()
     rng = _numpy_generator(_next_key(generator)._data)
     rows = w.reshape(-1, w.shape[-1])
     if (rows < 0).any() or (rows.sum(-1) <= 0).any():
         raise ArgumentError(
-            message("multinomial", "argument 'weights'", "negative or all zero", "weights >= 0, some > 0")
+            message(
+                "multinomial",
+                "argument 'weights'",
+                "negative or all zero",
+                "weights >= 0, some > 0",
+            )
         )
     if not replacement and (np.count_nonzero(rows, -1) < num_samples).any():
         raise ArgumentError(
-            message("multinomial", "argument 'num_samples'", num_samples, "at most the number of weights > 0")
+            message(
+                "multinomial",
+                "argument 'num_samples'",
+                num_samples,
+                "at most the number of weights > 0",
+            )
         )
     picks = [rng.choice(w.shape[-1], num_samples, replacement, r / r.sum()) for r in rows]
-    return finish(np.array(picks, np.int64).reshape((*w.shape[:-1], num_samples)), False, "multinomial")
+    return finish(
+        np.array(picks, np.int64).reshape((*w.shape[:-1], num_samples)), False, "multinomial"
+    )
 
 
 def _filled(self: Tensor, values: Tensor, name: str) -> Tensor:
@@ -300,7 +340,9 @@ def _filled(self: Tensor, values: Tensor, name: str) -> Tensor:
 
 def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator=None) -> Tensor:
     """Fill with normal numbers, in place."""
-    _check_values(as_tensor(std, "normal_", "std"), lambda s: s >= 0, "normal_", "std", "a number >= 0")
+    _check_values(
+        as_tensor(std, "normal_", "std"), lambda s: s >= 0, "normal_", "std", "a number >= 0"
+    )
     return _filled(self, randn_like(self, generator=generator) * std + mean, "normal")
 
 
@@ -319,7 +361,9 @@ def exponential_(self: Tensor, lambd: float = 1.0, *, generator=None) -> Tensor:
 
 def random_(self: Tensor, low: int = 0, high: int = 2, *, generator=None) -> Tensor:
     """Fill with integers in [low, high), in place."""
-    return _filled(self, randint(low, high, tuple(self.shape), generator=generator).to(self.dtype), "random")
+    return _filled(
+        self, randint(low, high, tuple(self.shape), generator=generator).to(self.dtype), "random"
+    )
 
 
 for _fn in (normal_, uniform_, exponential_, random_):

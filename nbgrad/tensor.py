@@ -76,36 +76,29 @@ class Value:
 
 
 class Meta:
-    """Rare per-tensor state: a view's base and layout, a retained gradient, a manual gradient."""
+    """Rare per-tensor state: a view's base and layout, a retained gradient, a manual gradient.
 
-    __slots__ = (
-        "base",
-        "detached",
-        "frozen",
-        "grad",
-        "history",
-        "inference",
-        "layout",
-        "name",
-        "no_grad",
-        "retain",
-        "root",
-        "seen",
-    )
+    The class attributes are the defaults: most records (those of views) set three fields.
+    """
 
-    def __init__(self) -> None:
-        self.base: Tensor | None = None
-        self.layout: Layout | None = None
-        self.seen = 0
-        self.grad: Tensor | None = None
-        self.retain = False
-        self.inference = False
-        self.detached = False
-        self.no_grad = False
-        self.history = 0
-        self.frozen = ""
-        self.name: str | None = None
-        self.root: Any = None  # what a norm was taken of: see ops/norm.py
+    base: Tensor | None = None
+    layout: Layout | None = None
+    seen: int = 0
+    grad: Tensor | None = None
+    retain: bool = False
+    inference: bool = False
+    detached: bool = False
+    no_grad: bool = False
+    history: int = 0
+    frozen: str = ""
+    name: str | None = None
+    root: Any = None  # what a norm was taken of: see ops/norm.py
+
+    def ordinary(self, version: int) -> bool:
+        """Whether the general path would treat the tensor like one without a record (a fresh view, say)."""
+        if self.inference or self.root is not None:
+            return False
+        return self.base is None or self.seen == version
 
 
 class Tensor:

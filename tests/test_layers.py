@@ -42,7 +42,11 @@ def load_time_imports(path: Path) -> set[str]:
             if isinstance(node, ast.Import):
                 found.update(a.name for a in node.names)
             elif isinstance(node, ast.ImportFrom):
-                base = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+                base = (
+                    package.split(".")[: len(package.split(".")) - node.level + 1]
+                    if node.level
+                    else []
+                )
                 stem = ".".join([*base, *([node.module] if node.module else [])])
                 names = {f"{stem}.{a.name}" for a in node.names}
                 modules = {n for n in names if is_module(n)}
@@ -72,7 +76,9 @@ def layer(module: str) -> int | None:
     return None
 
 
-SOURCES = sorted(p for d in ("nbgrad", "kernels_cpu", "kernels_cuda") for p in (ROOT / d).rglob("*.py"))
+SOURCES = sorted(
+    p for d in ("nbgrad", "kernels_cpu", "kernels_cuda") for p in (ROOT / d).rglob("*.py")
+)
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=module_name)
@@ -82,7 +88,9 @@ def test_imports_point_downwards(path):
         return
     for target in load_time_imports(path):
         found = layer(target)
-        assert found is None or found <= own, f"{module_name(path)} imports {target} from a layer above"
+        assert found is None or found <= own, (
+            f"{module_name(path)} imports {target} from a layer above"
+        )
 
 
 def test_every_module_has_a_layer():
@@ -101,6 +109,8 @@ def test_kernels_know_nothing_of_nbgrad(path):
 @pytest.mark.parametrize("path", SOURCES, ids=module_name)
 def test_cuda_is_imported_in_few_places(path):
     text = path.read_text()
-    if "numba import cuda" in text or "numba.cuda" in text.replace("`numba.cuda`", "").replace("``numba.cuda``", ""):
+    if "numba import cuda" in text or "numba.cuda" in text.replace("`numba.cuda`", "").replace(
+        "``numba.cuda``", ""
+    ):
         where = module_name(path)
         assert where.startswith(("kernels_cuda", "nbgrad.cuda", "nbgrad.memory.cuda")), where

@@ -16,7 +16,6 @@ from ..state import state
 from ..tensor import Level, Meta, Tensor, level_of, shallow
 from .base import OUT, Operator
 
-
 CONSTANT = "constant"  # a captured value made by nbgrad itself: a number, zeros, ones
 ARRAY = "array"  # a captured NumPy array of the user's
 
@@ -47,9 +46,7 @@ def as_tensor(x: Any, op: str = "as_tensor", arg: str = "input") -> Tensor:
 
         return tensor(x)
     what = arg if arg.startswith("argument ") else f"argument '{arg}'"
-    raise DTypeError(
-        message(op, what, f"a {type(x).__name__}", "a tensor, an array or a number")
-    )
+    raise DTypeError(message(op, what, f"a {type(x).__name__}", "a tensor, an array or a number"))
 
 
 def scalar_dtype(x: Any) -> np.dtype:
@@ -87,9 +84,21 @@ def recorded(t: Tensor, top: Level | None) -> bool:
     return level_of(t._data) is top or (top is not None and top is state.tracer)
 
 
+def plain(args: Sequence[Tensor]) -> bool:
+    """Whether nothing unusual is going on: no mode, only up-to-date tensors over NumPy arrays."""
+    if state.fast < 0:
+        return False
+    for t in args:
+        if type(t._data) is not np.ndarray:
+            return False
+        if t._meta is not None and not t._meta.ordinary(t._ver[0]):
+            return False
+    return True
+
+
 def apply(op: Operator, args: Sequence[Tensor], params: dict) -> Any:
     """Run ``op`` on tensors with static ``params`` (the general path of every operator)."""
-    top = top_level(args)
+    top = None if plain(args) else top_level(args)
     if top is None:
         raw = op.forward([t._data for t in args], params)
     else:
@@ -97,8 +106,11 @@ def apply(op: Operator, args: Sequence[Tensor], params: dict) -> Any:
     multi = isinstance(raw, tuple)
     outs = tuple(o if isinstance(o, Tensor) else Tensor(o) for o in (raw if multi else (raw,)))
     if op.differentiable and state.off > (0 if top is None else top.index):
-        needs = tuple(recorded(t, top) for t in args)
-        if any(needs):
+        if top is None:
+            needs = tuple([t._node is not None for t in args])
+        else:
+            needs = tuple([recorded(t, top) for t in args])
+        if True in needs:
             record(op, args, outs, params, needs, top)
     if state.fast < 0:
         unusual(op, args, outs, params, top)
@@ -114,15 +126,21 @@ def record(
     top: Level | None,
 ) -> None:
     """Attach a graph node to the outputs."""
-    needs = tuple(n and i not in op.nondiff for i, n in enumerate(needs))
-    live = [o for o in outs if o._data.dtype.kind in "fc" and level_of(o._data) is top]
+    if op.nondiff:
+        needs = tuple(n and i not in op.nondiff for i, n in enumerate(needs))
+    flat = top is None  # then no argument or result belongs to a level
+    live = [
+        nr
+        for nr, o in enumerate(outs)
+        if o._data.dtype.kind in "fc" and (flat or level_of(o._data) is top)
+    ]
     if not any(needs) or not live:
         return
     values: Any = []
     vers: list = []
     for i in op.saved_for(needs, params):
         for t in outs if i == OUT else (args[i],):
-            same = level_of(t._data) is top
+            same = flat or level_of(t._data) is top
             values.append(t._data if same else shallow(t))
             vers.append(t._ver)
             check_saved(t, op.name)
@@ -141,9 +159,8 @@ def record(
         len(outs),
         0 if top is None else top.index,
     )
-    for nr, o in enumerate(outs):
-        if o._data.dtype.kind in "fc" and level_of(o._data) is top:
-            o._node, o._nr = node, nr
+    for nr in live:
+        outs[nr]._node, outs[nr]._nr = node, nr
 
 
 def check_saved(t: Tensor, op: str) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes as dt
-from ..autograd.graph import LevelElementwiseNode
+from ..autograd.graph import ElementwiseNode, LevelElementwiseNode
 from ..codegen.expr import Expr
 from ..errors import ArgumentError, DTypeError, message
 from ..state import state
@@ -26,6 +26,7 @@ from .dispatch import (
     cast,
     check_saved,
     pack,
+    plain,
     recorded,
     tag,
     top_level,
@@ -171,7 +172,7 @@ class Elementwise(Operator):
 
     def apply(self, args: list[Tensor]) -> Tensor:
         """Run on coerced tensors at the top level and record."""
-        top = top_level(args)
+        top = None if plain(args) else top_level(args)
         if top is None:
             raw = self.forward([t._data for t in args], {})
         else:
@@ -179,11 +180,11 @@ class Elementwise(Operator):
         out = raw if isinstance(raw, Tensor) else Tensor(raw)
         index = 0 if top is None else top.index
         if self.differentiable and state.off > index and out._data.dtype.kind in "fc":
-            needs = tuple(
-                d and recorded(t, top)
-                for d, t in zip(self.defined, args, strict=True)
-            )
-            if any(needs) and level_of(out._data) is top:
+            if top is None:
+                needs = tuple([d and t._node is not None for d, t in zip(self.defined, args)])
+            else:
+                needs = tuple([d and recorded(t, top) for d, t in zip(self.defined, args)])
+            if True in needs and (top is None or level_of(out._data) is top):
                 self._record(args, out, needs, top, index)
         if state.fast < 0:
             unusual(self, args, (out,), {}, top)
@@ -196,19 +197,26 @@ class Elementwise(Operator):
         vers = () if state.saved_hooks else tuple(t._ver for t in saved)
         for t in saved:
             check_saved(t, self.name)
-        shapes = [t._data.shape for t in args]
-        same = all(s == out._data.shape for s in shapes)
-        nrs = tuple(t._nr for t in args)
-        node = LevelElementwiseNode(
+        shapes = tuple([t._data.shape for t in args])
+        nrs = tuple([t._nr for t in args])
+        if top is None:
+            values = [t._data for t in saved]
+        else:
+            values = [t._data if level_of(t._data) is top else shallow(t) for t in saved]
+        # plain arrays go through the fused kernels in a backward pass, everything else through the rules
+        fused = type(out._data) is ndarray and not state.saved_hooks
+        fused = fused and out._data.dtype is not dt.float16
+        node = (ElementwiseNode if fused else LevelElementwiseNode)(
             plan,
-            tuple(t._node if n else None for t, n in zip(args, needs, strict=True)),
+            tuple([t._node if n else None for t, n in zip(args, needs)]),
             nrs if any(nrs) else None,
-            pack([t._data if level_of(t._data) is top else shallow(t) for t in saved]),
+            pack(values),
             vers,
-            sum(v[0] for v in vers),
-            None if same else tuple(shapes),
+            sum([v[0] for v in vers]),
+            None if shapes.count(out._data.shape) == len(shapes) else shapes,
         )
-        node.where = index
+        if not fused:
+            node.where = index
         out._node, out._nr = node, 0
 
     # -- kernels ------------------------------------------------------------------------------

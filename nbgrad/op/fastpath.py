@@ -35,7 +35,7 @@ def _unary(op: Elementwise, kernels: dict, plans: _Plans, wanted: frozenset) -> 
     slow, differentiable = op.slow, op.differentiable
 
     def call_op(x):
-        if type(x) is Tensor and x._meta is None:
+        if type(x) is Tensor and (x._meta is None or x._meta.ordinary(x._ver[0])):
             d = x._data
             fast = state.fast
             if fast >= 0 and type(d) is ndarray:
@@ -78,7 +78,7 @@ def _binary(op: Elementwise, kernels: dict, plans: _Plans, wanted: frozenset) ->
     slow, differentiable = op.slow, op.differentiable
 
     def call_op(x, y):
-        if type(x) is Tensor and x._meta is None:
+        if type(x) is Tensor and (x._meta is None or x._meta.ordinary(x._ver[0])):
             a = x._data
             fast = state.fast
             if fast >= 0 and type(a) is ndarray:
@@ -90,7 +90,8 @@ def _binary(op: Elementwise, kernels: dict, plans: _Plans, wanted: frozenset) ->
                         return call_op(x, y)
                 elif type(y) is Tensor:
                     b = y._data
-                    if type(b) is ndarray and b.dtype is t and y._meta is None:
+                    m = y._meta
+                    if type(b) is ndarray and b.dtype is t and (m is None or m.ordinary(y._ver[0])):
                         sa = a.shape
                         sb = b.shape
                         sh = None if sa == sb else (sa, sb)
@@ -150,7 +151,38 @@ def _binary(op: Elementwise, kernels: dict, plans: _Plans, wanted: frozenset) ->
                     if x._nr:
                         n.nrs = (x._nr, 0)
                     return Tensor(r, n)
+        elif type(y) is Tensor and type(x) in NUMBERS and y._meta is None:
+            return number_first(x, y)
         return slow(x, y)
+
+    def number_first(x, y):
+        """A Python number and a tensor, as in ``1 - y``."""
+        b = y._data
+        t = b.dtype
+        fast = state.fast
+        if fast < 0 or t not in FLOATS or type(b) is not ndarray:
+            return slow(x, y)
+        k = kernels.get(t)
+        if k is None:
+            k = kernels[t] = op.kernel((t, t))
+        a = t.type(x)
+        r = k(a, b) if b.size <= BIG else call(k, (a, b))
+        if type(r) is not ndarray:
+            r = asarray(r)
+        e = y._node
+        if e is None or not fast or not differentiable:
+            return Tensor(r)
+        p = plans[t][1]
+        if p is None:
+            return Tensor(r)
+        if p.save_out:
+            return slow(x, y)
+        vers = (y._ver,) if 1 in p.saved else ()
+        saved = tuple([b if i else a for i in p.saved])
+        n = Node(p, (None, e), None, saved, vers, y._ver[0] if vers else 0, None)
+        if y._nr:
+            n.nrs = (0, y._nr)
+        return Tensor(r, n)
 
     return call_op
 

@@ -89,7 +89,8 @@ class Plan:
         self.fused: Any = None
         self.raw = self._first_call
         self.rules = [
-            tensor_rule(op, i, dtypes[i], self.passes[i]) if n else None for i, n in enumerate(needs)
+            tensor_rule(op, i, dtypes[i], self.passes[i]) if n else None
+            for i, n in enumerate(needs)
         ]
         # one real dtype throughout: cotangents need no conversion
         self.simple = all(d is result.dtype and d.kind == "f" for d, n in zip(dtypes, needs) if n)
@@ -130,7 +131,9 @@ class Plan:
     def _general(self, g: Any, saved: tuple, shapes: tuple | None) -> tuple:
         """Large or broadcast operands: the fused kernel, then sums over broadcast dimensions."""
         if self.fused is None:
-            kept = [t for t, p in zip(self.terms, self.passes, strict=True) if t is not None and not p]
+            kept = [
+                t for t, p in zip(self.terms, self.passes, strict=True) if t is not None and not p
+            ]
             self.fused = cpu_ufunc(self.op.name + "_vjp", self.ins, kept) if kept else False
         res: Any = ()
         if self.fused:
@@ -208,7 +211,9 @@ def tensor_rule(op: Elementwise, i: int, dtype: np.dtype, passes: bool) -> Any:
     return lambda g, xs, out: contribution(op, i, g, xs, out, dtype)
 
 
-def contribution(op: Elementwise, i: int, g: Any, xs: Sequence[Any], out: Any, dtype: Any = None) -> Any:
+def contribution(
+    op: Elementwise, i: int, g: Any, xs: Sequence[Any], out: Any, dtype: Any = None
+) -> Any:
     """Cotangent of input i for cotangent g: on Expr (fused kernel) and on tensors alike.
 
     Complex follows PyTorch: holomorphic ``g * conj(p)``; otherwise

@@ -31,7 +31,9 @@ def public(
             public, name=name, alias=alias, method=method, inplace=inplace, function=function
         )
     base = name or fn.__name__.rstrip("_")
-    if fn.__name__.startswith("_"):  # the public form of a primitive that has the name in its module
+    if fn.__name__.startswith(
+        "_"
+    ):  # the public form of a primitive that has the name in its module
         fn.__name__ = fn.__qualname__ = base
     for n in (base, *alias):
         if function:

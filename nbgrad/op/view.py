@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from ..autograd.graph import OpNode
 from ..layout import Layout, contiguous, extent
+from ..state import state
 from ..tensor import Meta, Tensor, Value
 from .base import Operator, Spec
 from .dispatch import apply
@@ -25,8 +27,20 @@ class ViewOp(Operator):
     def __init__(self, name: str, layout_map: Callable[..., Layout], **options: Any):
         super().__init__(name, None, nin=1, linear=(0,), **options)
         self.layout_map = layout_map
+        # an operator with a forward of its own may have to copy first
+        self.always_a_view = type(self).forward is ViewOp.forward
 
     def __call__(self, x: Tensor, **params: Any) -> Tensor:
+        known = x._meta
+        if (
+            self.always_a_view
+            and state.fast > 0
+            and type(x._data) is np.ndarray
+            and (known is None or (known.ordinary(x._ver[0]) and not known.no_grad))
+        ):
+            base = x if known is None or known.base is None else known.base
+            if type(base._data) is np.ndarray:
+                return self._quick(x, base, known, params)
         out = apply(self, (x,), params)
         meta = Meta()
         base = x
@@ -46,6 +60,22 @@ class ViewOp(Operator):
             meta.history = base._node.seq
         out._meta, out._ver = meta, x._ver
         return out
+
+    def _quick(self, x: Tensor, base: Tensor, known: Meta | None, params: dict) -> Tensor:
+        """The common case: a view of plain memory while gradients are recorded."""
+        own = known.layout if known is not None else None
+        meta = Meta()
+        meta.base = base
+        meta.layout = layout = self.layout_map(
+            array_layout(x._data) if own is None else own, **params
+        )
+        meta.seen = x._ver[0]
+        node = None
+        if x._node is not None:
+            specs = [(x._data.shape, x._data.dtype)]
+            nrs = (x._nr,) if x._nr else None
+            node = OpNode(self, params, (x._node,), nrs, (), (), 0, specs, 1, 0)
+        return Tensor(strided(base._data, layout), node, 0, x._ver, meta)
 
     def forward(self, arrays: Sequence[Any], params: dict) -> Any:
         (a,) = arrays

@@ -48,10 +48,16 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
 
 def fill_(self: Tensor, value: Any) -> Tensor:
     """Overwrite every element with one number (or a 0-d tensor)."""
-    value = value if isinstance(value, bool | int | float | complex) else as_tensor(value, "fill_", "value")
+    value = (
+        value
+        if isinstance(value, bool | int | float | complex)
+        else as_tensor(value, "fill_", "value")
+    )
     if isinstance(value, Tensor) and value.ndim:
         given = tuple(value.shape)
-        raise ShapeError(message("fill_", "argument 'value' of shape", given, "one number", "Use copy_."))
+        raise ShapeError(
+            message("fill_", "argument 'value' of shape", given, "one number", "Use copy_.")
+        )
     return inplace(lambda t: second(t, value), "fill", self)
 
 

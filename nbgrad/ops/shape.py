@@ -165,7 +165,9 @@ def as_strided(x: Any, size: Any, stride: Any, storage_offset: int | None = None
     shape, stride = shape_of((tuple(size),), "as_strided"), tuple(stride)
     if len(stride) != len(shape):
         given = f"{stride} for {len(shape)} dimensions"
-        raise ShapeError(message("as_strided", "argument 'stride'", given, "one stride a dimension"))
+        raise ShapeError(
+            message("as_strided", "argument 'stride'", given, "one stride a dimension")
+        )
     layout = lay.Layout(shape, stride, offset)
     low, high = lay.extent(layout)
     bottom, top = lay.extent(base_layout)

@@ -62,7 +62,9 @@ def encode_tree(tree: Any) -> Any:
         return None
     name = tree.kind if isinstance(tree.kind, str) else tree.kind.__name__
     if name not in _KINDS:
-        raise TraceError(f"save: a result or argument of type {name} cannot be written; use a tuple or dict")
+        raise TraceError(
+            f"save: a result or argument of type {name} cannot be written; use a tuple or dict"
+        )
     return [name, list(tree.keys), [encode_tree(c) for c in tree.children]]
 
 
@@ -109,13 +111,16 @@ def load(path: Any) -> Tape:
             data = {name: archive[name] for name in archive.files}
         program = json.loads(data["program"].tobytes().decode())
     except (ValueError, KeyError, UnicodeDecodeError) as error:
-        raise TraceError(message("load", "the file", path, "a tape written by Tape.save")) from error
+        raise TraceError(
+            message("load", "the file", path, "a tape written by Tape.save")
+        ) from error
     if program.get("format") != FORMAT:
         raise TraceError(message("load", "the tape's format", program.get("format"), f"{FORMAT}"))
     tape = Tape()
     tape.inputs, tape.outputs = program["inputs"], program["outputs"]
     tape.specs = {
-        int(v): Spec(tuple(shape), dt.as_dtype(name, "load")) for v, (shape, name) in program["specs"].items()
+        int(v): Spec(tuple(shape), dt.as_dtype(name, "load"))
+        for v, (shape, name) in program["specs"].items()
     }
     for op, ins, params, outs in program["instructions"]:
         if op not in REGISTRY:
@@ -124,7 +129,9 @@ def load(path: Any) -> Tape:
             Instruction(op, tuple(ins), {k: decode(v) for k, v in params.items()}, tuple(outs))
         )
     tape.captured = {v: Tensor(data[f"v{v}"]) for v in program["captured"]}
-    tape.guards = [Guard(v, data[f"g{k}"], what, at) for k, (v, what, at) in enumerate(program["guards"])]
+    tape.guards = [
+        Guard(v, data[f"g{k}"], what, at) for k, (v, what, at) in enumerate(program["guards"])
+    ]
     tape.in_tree, tape.out_tree = decode_tree(program["in_tree"]), decode_tree(program["out_tree"])
     tape.verify()
     return tape

@@ -140,7 +140,9 @@ def pairs(tape: Tape) -> Tape:
     replace: dict[int, int] = {}
     kept: list[Instruction] = []
     for ins in tape.instructions:
-        ins = Instruction(ins.op, tuple(_last(v, replace) for v in ins.inputs), ins.params, ins.outputs)
+        ins = Instruction(
+            ins.op, tuple(_last(v, replace) for v in ins.inputs), ins.params, ins.outputs
+        )
         before = made.get(ins.inputs[0]) if ins.inputs else None
         merged = _merge(before, ins) if before is not None and before.op == ins.op else ins
         if isinstance(merged, int):

@@ -95,7 +95,9 @@ def vmap(tape: Tape, size: int, in_dims: Any = 0) -> Tape:
     dims = list(in_dims) if isinstance(in_dims, list | tuple) else [in_dims] * len(specs)
     if len(dims) != len(specs):
         raise ArgumentError(
-            message("Tape.vmap", "argument 'in_dims'", in_dims, f"{len(specs)} entries, one an input")
+            message(
+                "Tape.vmap", "argument 'in_dims'", in_dims, f"{len(specs)} entries, one an input"
+            )
         )
     batched = [
         s if d is None else Spec((*s.shape[:d], size, *s.shape[d:]), s.dtype)

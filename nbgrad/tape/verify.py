@@ -15,7 +15,9 @@ def verify(tape: Tape) -> None:
     """Raise TraceError at the first violation; see `Tape.verify`."""
     defined = {*tape.inputs, *tape.captured}
     if len(defined) != len(tape.inputs) + len(tape.captured):
-        raise TraceError("verify: an input is also a captured variable, or an input is listed twice")
+        raise TraceError(
+            "verify: an input is also a captured variable, or an input is listed twice"
+        )
     for position, (name, ins, params, outs) in enumerate(tape.instructions):
         where = f"instruction {position} ({name})"
         op = REGISTRY.get(name)
@@ -27,7 +29,9 @@ def verify(tape: Tape) -> None:
         got = op.infer_out([tape.specs[v] for v in ins], params)
         specs = got if type(got) is tuple else (got,)
         if len(specs) != len(outs):
-            raise TraceError(f"verify: {where}: {len(outs)} outputs; the operator gives {len(specs)}")
+            raise TraceError(
+                f"verify: {where}: {len(outs)} outputs; the operator gives {len(specs)}"
+            )
         for v, s in zip(outs, specs, strict=True):
             if v in defined:
                 raise TraceError(f"verify: {where}: %{v} is assigned twice")

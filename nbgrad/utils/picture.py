@@ -13,7 +13,13 @@ from typing import Any, NamedTuple
 from ..errors import ArgumentError, message, missing_extra
 
 _CHAR, _LINE, _PAD, _GAP_X, _GAP_Y = 7.0, 15.0, 8.0, 18.0, 42.0
-_FILL = {"input": "#d8ecff", "output": "#ffe3c2", "constant": "#eeeeee", "op": "#ffffff", "leaf": "#d9f2d9"}
+_FILL = {
+    "input": "#d8ecff",
+    "output": "#ffe3c2",
+    "constant": "#eeeeee",
+    "op": "#ffffff",
+    "leaf": "#d9f2d9",
+}
 
 
 class Box(NamedTuple):
@@ -85,7 +91,11 @@ class Digraph:
                 raise missing_extra("graphviz", "plot", f"Drawing a .{kind} picture") from None
             target.write_bytes(graphviz.Source(self.dot()).pipe(format=kind))
         else:
-            raise ArgumentError(message("show", "the file's ending", repr(target.suffix), ".svg, .dot, .pdf or .png"))
+            raise ArgumentError(
+                message(
+                    "show", "the file's ending", repr(target.suffix), ".svg, .dot, .pdf or .png"
+                )
+            )
         return target
 
     def _repr_svg_(self) -> str:
@@ -124,7 +134,9 @@ def _order(n: int, edges: Sequence[tuple[int, int]], layer: Sequence[int]) -> li
     for sweep in range(6):
         where = {i: k / max(len(r), 1) for r in rows for k, i in enumerate(r)}
         for row in rows if sweep % 2 == 0 else reversed(rows):
-            row.sort(key=lambda i: sum(where[j] for j in near[i]) / len(near[i]) if near[i] else where[i])
+            row.sort(
+                key=lambda i: sum(where[j] for j in near[i]) / len(near[i]) if near[i] else where[i]
+            )
             where.update({i: k / len(row) for k, i in enumerate(row)})
     return rows
 

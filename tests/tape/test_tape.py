@@ -86,11 +86,16 @@ def test_vmap_tape():
     tape = ng.trace(f)(ng.zeros(3)).vmap(4).verify()
     x = np.random.default_rng(0).normal(size=(4, 3))
     close(tape.replay(ng.tensor(x)), (np.tanh(x) * x).sum(1))
-    close(ng.trace(f)(ng.zeros(3)).grad().vmap(4).replay(ng.tensor(x)), np.tanh(x) + x / np.cosh(x) ** 2)
+    close(
+        ng.trace(f)(ng.zeros(3)).grad().vmap(4).replay(ng.tensor(x)),
+        np.tanh(x) + x / np.cosh(x) ** 2,
+    )
 
 
 def test_pytree_arguments_and_results():
-    tape = ng.trace(lambda p, x: {"y": p["w"] * x, "parts": [x.sum(), x]})({"w": ng.ones(2)}, ng.ones(2))
+    tape = ng.trace(lambda p, x: {"y": p["w"] * x, "parts": [x.sum(), x]})(
+        {"w": ng.ones(2)}, ng.ones(2)
+    )
     out = tape.replay({"w": ng.tensor([2.0, 3.0])}, ng.tensor([1.0, 5.0]))
     close(out["y"], [2, 15])
     close(out["parts"][0], 6)
@@ -250,7 +255,11 @@ def test_autograd_graph_picture():
 
     w = ng.tensor([1.0, 2.0], requires_grad=True)
     picture = graph((w * w).sum(), names={"w": w})
-    assert sorted(b.text.split("\n")[0] for b in picture.boxes) == ["MulBackward", "SumBackward", "w"]
+    assert sorted(b.text.split("\n")[0] for b in picture.boxes) == [
+        "MulBackward",
+        "SumBackward",
+        "w",
+    ]
     assert "<svg" in picture.svg()
 
 
@@ -268,7 +277,9 @@ def test_writing_to_an_outside_tensor_inside_a_trace_is_refused():
 
 def test_random_numbers_on_a_tape_repeat():
     tape = ng.trace(lambda x: x + ng.randn(3))(ng.zeros(3))
-    np.testing.assert_array_equal(tape.replay(ng.zeros(3)).numpy(), tape.replay(ng.zeros(3)).numpy())
+    np.testing.assert_array_equal(
+        tape.replay(ng.zeros(3)).numpy(), tape.replay(ng.zeros(3)).numpy()
+    )
 
 
 def test_a_constant_written_through_a_view_is_recorded():
