@@ -7,6 +7,7 @@ vectorise, whatever the strides.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -62,11 +63,19 @@ def loop_source(
                 "            for i in range(m):",
                 f"                b{i}[i] = load_{kinds[i]}(a{i} + i * s{i})",
             ]
-    lines.append("        for i in range(m):")
-    for i in range(nin):
-        lines.append(f"            {names[i]} = p{i}[i]" + (" != 0" if kinds[i] == "b1" else ""))
-    lines += ["            " + text for text in body]
-    lines += [f"            p{nin + j}[i] = {r}" for j, r in enumerate(results)]
+    near = near_variant(body, names) if staged else None
+    if near is None:
+        lines += _body_loop(names, kinds, body, results, "        ")
+    else:
+        inputs, near_body = near
+        test = " | ".join(f"(_fabs(p{i}[i]) > NEAR)" for i in inputs)
+        lines += [
+            "        far = 0",
+            "        for i in range(m):",
+            f"            far |= int64({test})",
+        ]
+        lines += ["        if far:", *_body_loop(names, kinds, body, results, "            ")]
+        lines += ["        else:", *_body_loop(names, kinds, near_body, results, "            ")]
     for j in range(nin, n):
         if staged:
             lines += [
@@ -86,6 +95,37 @@ def loop_source(
     x87 = any("fmod(" in line for line in body)
     lines.append("    clear_all_fp_flags()" if x87 else "    clear_fp_flags()")
     return "\n".join(lines) + "\n"
+
+
+def _body_loop(
+    names: Sequence[str],
+    kinds: Sequence[str],
+    body: Sequence[str],
+    results: Sequence[str],
+    pad: str,
+) -> list[str]:
+    """The loop over one tile."""
+    nin = len(names)
+    lines = [f"{pad}for i in range(m):"]
+    for i in range(nin):
+        lines.append(f"{pad}    {names[i]} = p{i}[i]" + (" != 0" if kinds[i] == "b1" else ""))
+    lines += [f"{pad}    {text}" for text in body]
+    return lines + [f"{pad}    p{nin + j}[i] = {r}" for j, r in enumerate(results)]
+
+
+_NEAR = re.compile(r"\b(sin|cos)_float64\((\w+)\)")
+
+
+def near_variant(body: Sequence[str], names: Sequence[str]) -> tuple[list[int], list[str]] | None:
+    """The body with sin and cos of *inputs* replaced by their versions for moderate arguments.
+
+    A tile whose inputs are all moderate runs it: three times as fast, since it needs no table.
+    """
+    found = {name for line in body for _, name in _NEAR.findall(line)}
+    if not found or not found <= set(names):
+        return None
+    inputs = [i for i, name in enumerate(names) if name in found]
+    return inputs, [_NEAR.sub(r"\1_near_float64(\2)", line) for line in body]
 
 
 def build_ufunc(

@@ -9,6 +9,7 @@ from numba.extending import intrinsic
 
 from . import pointers, vecmath
 from .scalar import ROUNDING
+from .vecmath import _trig
 
 
 def _llvm_unary(name: str):
@@ -81,5 +82,8 @@ NAMESPACE: dict = {
             "uint8",
         ]
     },
+    "sin_near_float64": _trig.sin_near_f64,
+    "cos_near_float64": _trig.cos_near_f64,
+    "NEAR": _trig.NEAR,
     **{f"{name}_{dtype}": f for (name, dtype), f in vecmath.TABLE.items()},
 }

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ShapeError, message
+from ..errors import DTypeError, ShapeError, message
 from ..op import as_tensor, cast, elementwise
 from ..op.inplace import inplace
 from ..op.public import METHODS
@@ -41,7 +41,15 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     if value.device != self.device:
         value = value.to(self.device)
     if self.dtype.kind != "c" and value.dtype.kind == "c":
-        value = value.real if isinstance(value.real, Tensor) else value.real()
+        raise DTypeError(
+            message(
+                "copy_",
+                "argument 'src' with dtype",
+                value.dtype.name,
+                f"one that fits the tensor's {self.dtype.name}",
+                "Copy .real or .imag.",
+            )
+        )
     _fits(value, self, "copy_", "src")
     return inplace(lambda t: second(t, cast(value, t.dtype)), "copy", self)
 

@@ -379,3 +379,48 @@ def test_a_callers_fast_math_does_not_reach_the_error_free_transformations():
     out = np.empty_like(x)
     loop(x, out)
     np.testing.assert_array_equal(out, evaluate("tan", "float64", x))
+
+
+def test_near_variants_of_sine_and_cosine():
+    """The table-free versions the tile loops use: within 2 ulp up to NEAR, also next to multiples of pi/2."""
+    from kernels_cpu.vecmath import _trig
+
+    @njit(error_model="numpy")
+    def run(x, s, c):
+        for i in range(x.size):
+            s[i] = _trig.sin_near_f64(x[i])
+            c[i] = _trig.cos_near_f64(x[i])
+
+    rng = np.random.default_rng(0)
+    limit = _trig.NEAR
+    with mp.workprec(200):
+        multiples = [float(mp.pi * int(k) / 2) for k in rng.integers(1, 166_000, 300)]
+    x = np.concatenate(
+        [
+            rng.uniform(-limit, limit, 300),
+            np.exp(rng.uniform(-40, 12.4, 300)) * rng.choice([-1.0, 1.0], 300),
+            multiples,
+            np.nextafter(multiples, 0),
+            [0.5, limit, -limit],
+        ]
+    )
+    x = x[np.abs(x) <= limit]
+    s, c = np.empty_like(x), np.empty_like(x)
+    run(x, s, c)
+    with mp.workprec(300):
+        for got, f in ((s, mp.sin), (c, mp.cos)):
+            for value, at in zip(got, x, strict=True):
+                true = f(mp.mpf(float(at)))
+                assert abs(mp.mpf(float(value)) - true) <= 2 * math.ulp(float(true)), at
+
+
+def test_kernels_choose_the_near_variant_per_tile():
+    """Huge, infinite and moderate arguments in one array: every element is right."""
+    import nbgrad as ng
+
+    x = np.linspace(-3, 3, 2000)
+    x[700], x[1500], x[1999] = 1e22, np.inf, np.nan
+    got = ng.sin(ng.tensor(x)).numpy()
+    keep = np.isfinite(x)
+    np.testing.assert_allclose(got[keep], np.sin(x[keep]), rtol=1e-15, atol=1e-300)
+    assert np.isnan(got[~keep]).all()
