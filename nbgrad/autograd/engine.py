@@ -287,14 +287,11 @@ class _Sweep:
                 hook((), (self._tensor(g),))
 
     def _accumulate_tensor(self, node: AccumulateGrad, g: Tensor) -> None:
-        """Tensor mode; the first gradient is copied, because other leaves may share its memory."""
-        recorded = state.off > node.where
-        if node.grad is not None:
-            node.grad = node.grad + (g if recorded else Tensor(g._data))
-        elif recorded:
-            node.grad = g.clone()
-        else:
-            node.grad = Tensor(g._data if isinstance(g._data, Value) else g._data.copy())
+        """Tensor mode, by operators, so that a tape records it.
+
+        The first gradient is copied, because other leaves may share its memory.
+        """
+        node.grad = g.clone() if node.grad is None else node.grad + g
 
     def _accumulate_raw(self, node: AccumulateGrad, g: Any) -> None:
         g = np.asarray(g)

@@ -16,6 +16,7 @@ import numpy as np
 from ..errors import ArgumentError, DTypeError, message
 from ..op import as_tensor
 from ..op.base import Operator
+from ..op.interpreter import Listener
 from ..tensor import Tensor, Value
 from ..utils import pytree
 from .api import grad
@@ -233,7 +234,7 @@ class Numerical:
             self.right.append(rows[2])
 
 
-class ZeroWins:
+class ZeroWins(Listener):
     """Watches a derivative sweep for places where an exact zero met a non-finite partial (``0 * inf``).
 
     There the product is 0 by nbgrad's convention, not by arithmetic. Works as a recorder, so that every ``zmul``,

@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 
 from ..errors import AutogradError
+from ..op.interpreter import Listener
 from ..tensor import Level, Tensor, Value
 from .graph import Node, next_seq
 
 
-class Taint:
+class Taint(Listener):
     """A recorder that follows which tensors of a forward depend on its inputs through real numbers."""
 
     def __init__(self, inputs: Sequence[Tensor]):

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..errors import AutogradError, DTypeError, ShapeError, TraceError, message
 from ..layout import self_overlaps
-from ..state import state
+from ..state import ON, state
 from ..tensor import Level, Meta, Tensor, Value, level_of, shallow
 from .base import REGISTRY
 from .dispatch import cast, record, top_level
@@ -131,6 +131,8 @@ def write(t: Tensor, result: Tensor, name: str) -> Tensor:
     result = cast(result, t.dtype)
     base = t._meta.base if t._meta is not None and t._meta.base is not None else None
     level = top_level([t, result] if base is None else [t, base, result])
+    for recorder in state.recorders:
+        recorder.before_write(t if base is None else base)
     if level is None:
         with np.errstate(all="ignore"):
             t._data[...] = result._data
@@ -226,9 +228,17 @@ def refresh_view(t: Tensor) -> None:
             )
         return
     meta.seen = t._ver[0]
-    out = REGISTRY["strided_view"](shallow(base), layout=meta.layout, base_layout=layout_of(base))
-    if meta.detached:
-        out = REGISTRY["detach"](out)
+    previous = state.set_off(
+        ON
+    )  # the view's history is its base's, wherever it happens to be looked at
+    try:
+        out = REGISTRY["strided_view"](
+            shallow(base), layout=meta.layout, base_layout=layout_of(base)
+        )
+        if meta.detached:
+            out = REGISTRY["detach"](out)
+    finally:
+        state.set_off(previous)
     t._data, t._node, t._nr = out._data, out._node, out._nr
 
 

@@ -16,6 +16,28 @@ from ..state import state
 from ..tensor import Level, Tensor, Value, level_of, new_epoch
 
 
+class Listener:
+    """What hears about concrete operations while it is in ``state.recorders``; does nothing itself."""
+
+    def record(self, op: Any, args: Sequence[Tensor], params: dict, outs: Sequence[Tensor]) -> None:
+        """After an operation."""
+
+    def alias(self, new: Tensor, old: Tensor) -> None:
+        """``new`` holds the same value as ``old``."""
+
+    def adopt(self, t: Tensor) -> None:
+        """The result ``t`` of the last operation has joined the version cell of its base."""
+
+    def before_write(self, t: Tensor) -> None:
+        """The memory of ``t`` is about to change."""
+
+    def written(self, t: Tensor, result: Tensor, base: Tensor | None) -> None:
+        """``result`` was written into ``t`` (a view of ``base``, if given)."""
+
+    def host_read(self, t: Tensor, data: Any, what: str) -> None:
+        """Python read the values of ``t``."""
+
+
 class Interpreter(Protocol):
     """What a transform implements."""
 

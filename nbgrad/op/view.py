@@ -59,6 +59,8 @@ class ViewOp(Operator):
         if meta.no_grad and base._node is not None:
             meta.history = base._node.seq
         out._meta, out._ver = meta, x._ver
+        for recorder in state.recorders:
+            recorder.adopt(out)
         return out
 
     def _quick(self, x: Tensor, base: Tensor, known: Meta | None, params: dict) -> Tensor:
@@ -71,7 +73,7 @@ class ViewOp(Operator):
         )
         meta.seen = x._ver[0]
         node = None
-        if x._node is not None:
+        if x._node is not None and self.differentiable:
             specs = [(x._data.shape, x._data.dtype)]
             nrs = (x._nr,) if x._nr else None
             node = OpNode(self, params, (x._node,), nrs, (), (), 0, specs, 1, 0)

@@ -11,8 +11,9 @@ import numpy as np
 from ..errors import TraceError
 from ..op import Spec, as_tensor
 from ..op.dispatch import ARRAY
-from ..op.interpreter import new_level, own
+from ..op.interpreter import Listener, new_level, own
 from ..op.view import layout_of
+from ..state import state
 from ..tensor import Level, Tensor, Value, level_of
 from ..utils import pytree
 from .program import Guard, Tape
@@ -66,9 +67,19 @@ class Tracer:
         out = op.infer_out([Spec(t._data.shape, t._data.dtype) for t in args], params)
         multi = type(out) is tuple
         specs = out if multi else (out,)
-        outs = self.tape.add(op.name, ins, params, specs)
+        outs = without_gradient(self.tape, op, self.tape.add(op.name, ins, params, specs))
         values = tuple(TapeValue(level, v, self.tape.specs[v]) for v in outs)
         return values if multi else values[0]
+
+
+def without_gradient(tape: Tape, op: Any, outs: tuple[int, ...]) -> tuple[int, ...]:
+    """Results made under the user's ``no_grad`` (not within a backward pass) are constants to derivatives."""
+    if state.off > 0 or state.sweep is not None or not op.differentiable or op.name == "detach":
+        return outs
+    return tuple(
+        tape.add("detach", [v], {}, [tape.specs[v]])[0] if tape.specs[v].dtype.kind in "fc" else v
+        for v in outs
+    )
 
 
 def freeze(tape: Tape, var: int, t: Tensor) -> None:
@@ -151,7 +162,7 @@ def captured_numbers(fn: Callable) -> list[tuple]:
     return found
 
 
-class Recorder:
+class Recorder(Listener):
     """Records concrete operations of one thread into a tape.
 
     Values are known by their memory and version, not by the Tensor object: the backward pass makes new
@@ -163,6 +174,10 @@ class Recorder:
         self.vars: dict[int, tuple[Any, int, int]] = {}
         self.last: int | None = None
         for t in inputs:
+            if id(t._data) in self.vars:
+                raise TraceError(
+                    "Tape: one tensor was given as two inputs; pass a clone() for one of them."
+                )
             var = tape.new_var(Spec(tuple(t.shape), t.dtype))
             tape.inputs.append(var)
             self.vars[id(t._data)] = (t._data, var, t._ver[0])
@@ -205,8 +220,15 @@ class Recorder:
             return
         ins = [self.var(t) for t in args]
         specs = [Spec(tuple(o.shape), o.dtype) for o in outs]
-        for o, v in zip(outs, self.tape.add(op.name, ins, params, specs), strict=True):
+        made = self.tape.add(op.name, ins, params, specs)
+        for o, v in zip(outs, without_gradient(self.tape, op, made), strict=True):
             self.last = self.bind(o, v)
+
+    def adopt(self, t: Tensor) -> None:
+        """A new view has joined its base's version cell: know it under that version."""
+        known = self.vars.get(id(t._data))
+        if known is not None:
+            self.bind(t, known[1])
 
     def alias(self, new: Tensor, old: Tensor) -> None:
         """``new`` holds the same value as ``old``."""
@@ -218,18 +240,26 @@ class Recorder:
         if base is not None:
             known = self.vars.get(id(base._data))
             params = {"layout": t._meta.layout, "base_layout": layout_of(base)}  # type: ignore[union-attr]
-            old = known[1] if known is not None else self._capture_before(base)
+            assert known is not None  # before_write saw to it
+            old = known[1]
             spec = Spec(tuple(base.shape), base.dtype)
             self.last = self.bind(
                 base, self.tape.add("strided_scatter", [old, var], params, [spec])[0]
             )
         self.bind(t, var)
 
-    def _capture_before(self, base: Tensor) -> int:
-        raise TraceError(
-            "Tape: a view of a tensor from outside was written in place while recording; pass the tensor as an "
-            "input of the tape, or clone() it first."
-        )
+    def before_write(self, t: Tensor) -> None:
+        """Memory is about to change: captured tensors that look at it keep their present values."""
+        if id(t._data) not in self.vars:
+            self.var(t)
+        for var, c in self.tape.captured.items():
+            data = c._data
+            if (
+                isinstance(data, np.ndarray)
+                and isinstance(t._data, np.ndarray)
+                and np.may_share_memory(data, t._data)
+            ):
+                self.tape.captured[var] = Tensor(data.copy())
 
     def host_read(self, t: Tensor, data: np.ndarray, what: str) -> None:
         """The program read a value in Python: replay must see the same one."""

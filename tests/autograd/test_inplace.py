@@ -219,3 +219,19 @@ def test_second_derivatives_through_writes():
     (g,) = grad(b.sum(), x, create_graph=True)
     close(g, [3 * 0.25 * 2, 12.0])
     close(grad(g.sum(), x)[0], [6.0, 12.0])
+
+
+def test_looking_at_a_stale_view_under_no_grad_keeps_its_history():
+    w = ng.ones(2, requires_grad=True)
+    q = w * 2
+    v = q[:1]
+    q.mul_(3)
+    with ng.no_grad():
+        v.sum()
+    assert v.requires_grad
+    close(grad(v.sum(), w)[0], [6, 0])
+    q = w * 2
+    v = q[:1]
+    with ng.no_grad():
+        v.zero_()
+    close(grad(v.sum(), w)[0], [2, 0])

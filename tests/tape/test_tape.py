@@ -291,3 +291,60 @@ def test_a_constant_written_through_a_view_is_recorded():
     tape = ng.trace(g)(ng.zeros(2, 3)).verify()
     close(tape.replay(ng.ones(2, 3)), 5.5)
     close(tape.grad().replay(ng.ones(2, 3)), [[1, 1, 1], [1, 1, 0]])
+
+
+def test_replay_starts_from_the_values_before_a_recorded_write():
+    x = ng.tensor([1.0, 2.0, 3.0])
+    with ng.Tape(x) as tape:
+        s = ng.zeros(())
+        for i in range(3):
+            s += x[i]
+        tape.output(s)
+    close(tape.replay(x), 6)
+    close(tape.replay(x * 2), 12)
+    outside = ng.zeros(3)
+    with ng.Tape(x) as tape:
+        outside.add_(x)
+        outside[1:].mul_(2.0)
+        tape.output(outside * 1)
+    close(tape.replay(x), [1, 4, 6])
+    close(tape.replay(x), [1, 4, 6])
+
+
+def test_values_read_from_views_are_guarded():
+    x, y = ng.tensor([1.0, 2.0, 3.0]), ng.tensor([-1.0, 5.0, 0.5])
+    ng.func.vmap(lambda a: a)(x)
+    with ng.Tape(x) as tape:
+        tape.output(x * float(x[0]))
+    close(tape.replay(x), [1, 2, 3])
+    with pytest.raises(TraceError, match="branched"):
+        tape.replay(y)
+
+
+def test_backward_is_recorded():
+    x, w = ng.tensor([1.0, 2.0, 3.0]), ng.ones(3, requires_grad=True)
+    with ng.Tape(x) as tape:
+        (w * x).sum().backward()
+        tape.output(w.grad * 1)
+    close(tape.replay(ng.tensor([5.0, 6.0, 7.0])), [5, 6, 7])
+
+
+def test_one_tensor_as_two_inputs_is_refused():
+    x = ng.ones(2)
+    with pytest.raises(TraceError, match="two inputs"), ng.Tape(x, x):
+        pass
+
+
+def test_no_grad_holds_on_tapes():
+    def g(x):
+        with ng.no_grad():
+            c = x * x
+        return (x * c).sum()
+
+    x = ng.tensor([1.0, 2.0, 3.0])
+    close(ng.trace(g)(x).grad().replay(x), [1, 4, 9])
+    with ng.Tape(x) as tape:
+        tape.output(g(x))
+    close(tape.grad().replay(x), [1, 4, 9])
+    z = ng.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    close(ng.autograd.grad(ng.trace(g)(x).replay(z), z)[0], [1, 4, 9])
