@@ -305,7 +305,7 @@ def array_argument(memory: Memory, dtype: np.dtype) -> Any:
 def signature(args: Sequence[Arg]) -> tuple:
     """Numba types of the parameters."""
     from numba.cuda import types
-    from numba.cuda.np import numpy_support
+    from numba.cuda.np import numpy_support  # pyright: ignore[reportMissingImports]
 
     found = []
     for a in args:

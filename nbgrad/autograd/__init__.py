@@ -26,7 +26,7 @@ _EXPORTS = {
     "inference_mode": "grad_mode",
 }
 
-__all__ = list(_EXPORTS)
+__all__ = list(_EXPORTS)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:

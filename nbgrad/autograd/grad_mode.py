@@ -49,19 +49,31 @@ class _GradMode:
         return wrapped
 
     def _wrap_generator(self, fn: Callable) -> Callable:
-        """The mode holds while the generator's code runs, not while it is suspended."""
+        """The mode holds while the generator's code runs, not while it is suspended.
+
+        What the caller sends or throws, and its closing, reach the generator.
+        """
 
         @functools.wraps(fn)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
             gen = fn(*args, **kwargs)
-            sent = None
+            resume: Callable = gen.send
+            given: Any = None
             while True:
                 try:
                     with self._fresh():
-                        item = gen.send(sent)
+                        item = resume(given)
                 except StopIteration as stop:
                     return stop.value
-                sent = yield item
+                try:
+                    given = yield item
+                    resume = gen.send
+                except GeneratorExit:
+                    with self._fresh():
+                        gen.close()
+                    raise
+                except BaseException as error:
+                    resume, given = gen.throw, error
 
         return wrapped
 

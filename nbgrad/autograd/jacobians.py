@@ -255,20 +255,15 @@ class ZeroWins(Listener):
         if any(type(a) is not np.ndarray for a in arrays):
             return
         first, second = np.broadcast_arrays(*arrays)
-        silenced = {"zmul": first == 0, "keep": ~first.astype(bool), "drop": first.astype(bool)}
-        if (silenced[op.name] & ~np.isfinite(second)).any():
+        if op.name == "zmul":
+            silenced = ((first == 0) & ~np.isfinite(second)) | ((second == 0) & ~np.isfinite(first))
+        else:
+            silenced = first.astype(bool) ^ (op.name == "keep")
+            silenced = silenced & ~np.isfinite(second)
+        if silenced.any():
             name = self.current or "forward mode"
             if name not in self.hits:
                 self.hits.append(name)
-
-    def alias(self, new: Tensor, old: Tensor) -> None:
-        """Recorder protocol: nothing to do."""
-
-    def written(self, t: Tensor, result: Tensor, base: Tensor | None) -> None:
-        """Recorder protocol: nothing to do."""
-
-    def host_read(self, t: Tensor, data: np.ndarray, what: str) -> None:
-        """Recorder protocol: nothing to do."""
 
     def watch(self, roots: Sequence[Node | None]) -> list[Any]:
         """Register on every node below ``roots`` who is at work; returns the handles to remove."""

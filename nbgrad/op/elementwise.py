@@ -265,7 +265,7 @@ class Elementwise(Operator):
             if t is None or not self.defined[i]:
                 continue
             if self.multilinear:
-                term = self(*[t if j == i else x for j, x in enumerate(inputs)])
+                term = self.in_derivatives(*[t if j == i else x for j, x in enumerate(inputs)])
             elif is_complex and self.wirtinger and self.wirtinger[i]:
                 term = self._jvp_wirtinger(i, t, inputs, out)
             elif self.diagonal:
@@ -276,6 +276,12 @@ class Elementwise(Operator):
         if total is not None and total._data.shape != out.shape:
             total = total.expand(out.shape)
         return total
+
+    def in_derivatives(self, *args: Any) -> Any:
+        """The operator applied to a tangent: products are those in which zero wins."""
+        from ..ops.selection import zmul
+
+        return zmul(*args) if self.name == "mul" else self(*args)
 
     def _jvp_wirtinger(self, i: int, t: Tensor, inputs: Sequence[Any], out: Any) -> Any:
         from ..ops.elementwise import conj, real

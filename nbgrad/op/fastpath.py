@@ -7,6 +7,8 @@ Everything else goes to ``Elementwise.slow``.
 
 from __future__ import annotations
 
+import functools
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +30,8 @@ Node = ElementwiseNode
 FLOATS = frozenset({dt.float64, dt.float32})
 COMPLEX = frozenset({dt.complex128, dt.complex64})
 NUMBERS = frozenset({int, float})
+# keyword names of the parameters where they are not ``input`` and ``other``
+PARAMETERS = {"complex": ("real", "imag"), "heaviside": ("input", "values")}
 
 
 def _unary(op: Elementwise, kernels: dict, plans: _Plans, wanted: frozenset) -> Any:
@@ -216,9 +220,17 @@ def make(op: Elementwise) -> Any:
         kernels: dict[np.dtype, np.ufunc] = {}
         wanted = FLOATS | COMPLEX if op.complex_ok else FLOATS
         fn = (_unary if op.nin == 1 else _binary)(op, kernels, _Plans(op), wanted)
+        names = PARAMETERS.get(op.name, ("input", "other")[: op.nin])
+        fn.__code__ = _named(fn.__code__, names)
     fn.__doc__, fn.__module__ = op.doc, "nbgrad"
     fn.__name__ = fn.__qualname__ = op.name
     return fn
+
+
+@functools.cache
+def _named(code: CodeType, names: tuple[str, ...]) -> CodeType:
+    """Code whose first local variables, the parameters, have public names: nothing changes at run time."""
+    return code.replace(co_varnames=names + code.co_varnames[len(names) :])
 
 
 def _general(op: Elementwise) -> Any:

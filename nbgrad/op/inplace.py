@@ -133,6 +133,8 @@ def write(t: Tensor, result: Tensor, name: str) -> Tensor:
     level = top_level([t, result] if base is None else [t, base, result])
     for recorder in state.recorders:
         recorder.before_write(t if base is None else base)
+    if level is not None and level is state.tracer:
+        level.interpreter.before_write(level, t if base is None else base)
     if level is None:
         with np.errstate(all="ignore"):
             t._data[...] = result._data

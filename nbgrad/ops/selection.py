@@ -32,16 +32,17 @@ def _dropped(c: Any, a: Any) -> Any:
     ),
     multilinear=(0, 1),
     tests=elements(SIDES, REAL),
-    reference=lambda g, p: np.where(g == 0, 0, g * p),
+    reference=lambda g, p: np.where((g == 0) | (p == 0), 0, g * p),
 )
 def zmul(g, p):
-    """Product that is exactly 0 where its first factor is 0, whatever the second one is.
+    """Product that is exactly 0 where a factor is 0, whatever the other one is.
 
-    Every derivative rule multiplies a cotangent with a partial through this bilinear operator, so that a branch that
-    was masked out cannot poison the others with ``0 * inf``.
+    Every derivative rule multiplies a cotangent or tangent with a partial through this bilinear operator, so that a
+    branch that was masked out, or has weight zero, cannot poison the others with ``0 * inf``. It must be so in either
+    factor: reverse mode meets the factors of a path from the other end than forward mode does.
     """
     z = m.const(0, g)
-    return m.select(g == 0, z, g * p)
+    return m.select((g == 0) | (p == 0), z, g * p)
 
 
 @elementwise(

@@ -87,6 +87,7 @@ def save(tape: Tape, path: Any) -> None:
             [i.op, list(i.inputs), {k: encode(v) for k, v in i.params.items()}, list(i.outputs)]
             for i in tape.instructions
         ],
+        "writes": sorted(tape.writes),
         "captured": list(tape.captured),
         "guards": [[g.var, g.what, g.position] for g in tape.guards],
         "in_tree": encode_tree(tape.in_tree),
@@ -118,6 +119,7 @@ def load(path: Any) -> Tape:
         raise TraceError(message("load", "the tape's format", program.get("format"), f"{FORMAT}"))
     tape = Tape()
     tape.inputs, tape.outputs = program["inputs"], program["outputs"]
+    tape.writes = set(program["writes"])
     tape.specs = {
         int(v): Spec(tuple(shape), dt.as_dtype(name, "load"))
         for v, (shape, name) in program["specs"].items()

@@ -54,6 +54,7 @@ class Tape:
         self.guards: list[Guard] = []
         self.frozen: dict[int, np.ndarray] = {}
         self.environment: list[tuple] = []
+        self.writes: set[int] = set()  # inputs the traced function wrote in place
         self.in_tree: Any = None
         self.out_tree: Any = None
         self._recorder: Any = None
@@ -172,6 +173,7 @@ class Tape:
                     )
                 )
             env[var] = x if x.dtype == spec.dtype else cast(x, spec.dtype)
+        self._check_aliases(inputs)
         for var, frozen in self.frozen.items():
             now = self.captured[var]._data
             if not np.array_equal(now, frozen, equal_nan=True):
@@ -187,6 +189,17 @@ class Tape:
                 )
         env.update(self.captured)
         return env
+
+    def _check_aliases(self, inputs: Sequence[Tensor]) -> None:
+        """A function that wrote one argument in place means something else when another one shares its memory."""
+        for var in self.writes:
+            i = self.inputs.index(var)
+            for j, other in enumerate(inputs):
+                if j != i and _share_memory(inputs[i], other):
+                    raise TraceError(
+                        f"replay: inputs {i} and {j} share memory, and the traced function wrote input {i} in place; "
+                        "pass a clone() of one of them."
+                    )
 
     def _last_uses(self) -> dict[int, list[int]]:
         keep = {*self.inputs, *self.outputs, *self.captured, *(g.var for g in self.guards)}
@@ -290,6 +303,13 @@ class Tape:
         from .io import load
 
         return load(path)
+
+
+def _share_memory(a: Tensor, b: Tensor) -> bool:
+    one, two = a._data, b._data
+    if isinstance(one, np.ndarray) and isinstance(two, np.ndarray):
+        return bool(np.may_share_memory(one, two))
+    return one is two
 
 
 def _unchanged(holder: Any, key: str, value: Any) -> bool:

@@ -51,6 +51,11 @@ class Tracer:
             freeze(self.tape, var, t)
         return var
 
+    def before_write(self, level: Level, t: Tensor) -> None:
+        """A traced value is about to be written in place: remember it if it is an argument."""
+        if own(level, t) and t._data.var in self.tape.inputs:
+            self.tape.writes.add(t._data.var)
+
     def swap_captured(self, t: Tensor) -> None:
         """``t`` is about to be written: keep its present value under another object."""
         var = self.constants.pop(id(t), None)
@@ -132,6 +137,7 @@ def trace_call(fn: Callable, args: tuple) -> Tape:
 
     tape = trace_flat(flat, [Spec(tuple(t.shape), t.dtype) for t in tensors])
     tape.in_tree, tape.out_tree = in_tree, box[0]
+    tape._check_aliases(tensors)
     tape.environment = captured_numbers(fn)
     return tape
 

@@ -31,6 +31,7 @@ def rebuild(tape: Tape, instructions: Iterable[Instruction], replace: dict[int, 
     new.captured, new.frozen = dict(tape.captured), dict(tape.frozen)
     new.in_tree, new.out_tree = tape.in_tree, tape.out_tree
     new.environment = list(tape.environment)
+    new.writes = set(tape.writes)
     new.instructions = [
         Instruction(op, tuple(final(v) for v in ins), params, outs)
         for op, ins, params, outs in instructions

@@ -176,12 +176,13 @@ def _linear(
 
 
 def _cauchy(op: Any, series, firsts, params: dict, live: Sequence[int], k: int) -> Any:
+    apply = getattr(op, "in_derivatives", op)
     if len(live) == 1:
         c = series[live[0]].term(k)
         return (
             None
             if c is None
-            else op(*[c if j == live[0] else f for j, f in enumerate(firsts)], **params)
+            else apply(*[c if j == live[0] else f for j, f in enumerate(firsts)], **params)
         )
     a, b = live
     total: Any = None
@@ -191,7 +192,7 @@ def _cauchy(op: Any, series, firsts, params: dict, live: Sequence[int], k: int) 
             continue
         args = list(firsts)
         args[a], args[b] = u, v
-        term = op(*args, **params)
+        term = apply(*args, **params)
         total = term if total is None else total + term
     return total
 

@@ -86,7 +86,7 @@ class Digraph:
             target.write_text(self.dot())
         elif kind in ("pdf", "png"):
             try:
-                import graphviz
+                import graphviz  # pyright: ignore[reportMissingImports]
             except ImportError:
                 raise missing_extra("graphviz", "plot", f"Drawing a .{kind} picture") from None
             target.write_bytes(graphviz.Source(self.dot()).pipe(format=kind))

@@ -352,3 +352,25 @@ def test_a_gradient_taken_inside_forward_mode_with_a_constant_point():
     value, dot = ng.func.jvp(f, (v,), (v,))
     assert_close(value, numbers(2, 4))
     assert_close(dot, numbers(2, 4))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: 0 * ng.sqrt(x),
+        lambda x: ng.sqrt(x) * ng.tensor(0.0),
+        lambda x: 0 * ng.log(x),
+        lambda x: ng.sqrt(x) / float("inf"),
+        lambda x: (x > 0) * ng.sqrt(x),
+        lambda x: ng.sqrt(0 * x),
+        lambda x: ng.sqrt(ng.relu(x)),
+        lambda x: ng.lerp(ng.tensor(1.0), ng.sqrt(x), 0.0),
+    ],
+)
+def test_zero_weights_win_in_every_mode(f):
+    """A factor that is exactly zero makes the derivative zero, from whichever end the product is formed."""
+    x, one = ng.tensor(0.0), ng.tensor(1.0)
+    assert float(ng.func.grad(f)(x)) == 0
+    assert float(ng.func.jvp(f, (x,), (one,))[1]) == 0
+    assert float(ng.func.jet(f, (x,), ([one, ng.tensor(0.0)],))[1][0]) == 0
+    assert float(ng.trace(f)(x).jvp().replay(x, one)[1]) == 0

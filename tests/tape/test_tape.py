@@ -348,3 +348,20 @@ def test_no_grad_holds_on_tapes():
     close(tape.grad().replay(x), [1, 4, 9])
     z = ng.tensor([1.0, 2.0, 3.0], requires_grad=True)
     close(ng.autograd.grad(ng.trace(g)(x).replay(z), z)[0], [1, 4, 9])
+
+
+def test_aliased_arguments_of_a_function_that_writes_are_refused():
+    def f(a, b):
+        a.mul_(2.0)
+        return (a * b).sum()
+
+    x, y = ng.ones(3), ng.ones(3)
+    tape = ng.trace(f)(x, y)
+    close(tape.replay(x, y), 6)
+    close(x, [1, 1, 1])  # a tape is functional: the argument itself is left alone
+    for t in (tape, tape.simplify()):
+        with pytest.raises(TraceError, match="share memory"):
+            t.replay(x, x)
+    with pytest.raises(TraceError, match="share memory"):
+        ng.trace(f)(x, x)
+    close(ng.trace(lambda a, b: (a * b).sum())(x, x).replay(x, x), 3)
