@@ -18,7 +18,24 @@ heavy: set[np.ufunc] = set()  # kernels that compute enough per element to be wo
 
 _lock = threading.Lock()
 _pool: ThreadPoolExecutor | None = None
-_count = int(os.environ.get("NBGRAD_NUM_THREADS", 0)) or min(os.cpu_count() or 1, 16)
+
+
+def _from_environment(text: str) -> int:
+    """The number of threads that NBGRAD_NUM_THREADS asks for; unset, empty or 0: one a core, at most 16.
+
+    Raises
+    ------
+    ValueError : not an integer >= 0.
+    """
+    if text and not text.strip().isdecimal():
+        raise ValueError(
+            f"environment variable NBGRAD_NUM_THREADS is {text!r}; expected an integer >= 0. "
+            "Unset it to use one thread a core."
+        )
+    return int(text or 0) or min(os.cpu_count() or 1, 16)
+
+
+_count = _from_environment(os.environ.get("NBGRAD_NUM_THREADS", ""))
 
 
 def get_num_threads() -> int:

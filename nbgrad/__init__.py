@@ -89,7 +89,7 @@ cfloat, cdouble = complex64, complex128
 inf, nan, pi, e = dtypes.INF, dtypes.NAN, dtypes.PI, dtypes.E
 newaxis = None
 
-_LAZY = ("cuda", "fft", "linalg", "nn", "special", "testing", "utils")
+_LAZY = ("cuda", "linalg", "nn", "testing", "utils")
 
 
 def __getattr__(name: str) -> _Any:

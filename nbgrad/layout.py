@@ -137,6 +137,27 @@ def normalize_axis(axis: int, ndim: int, op: str, arg: str = "dim") -> int:
     return i + bound if i < 0 else i
 
 
+def existing_axis(axis: int, ndim: int, op: str, arg: str = "dim") -> int:
+    """A non-negative axis of a value that must have one: 0-d values raise IndexingError."""
+    if not ndim:
+        raise IndexingError(
+            message(
+                op,
+                f"argument '{arg}'",
+                f"{axis} for a tensor of shape ()",
+                "a tensor with at least 1 dimension",
+                "Make it 1-d with unsqueeze(0) or reshape(1) first.",
+            )
+        )
+    return normalize_axis(axis, ndim, op, arg)
+
+
+def reduced_axes(axes, ndim: int, op: str) -> Ints:
+    """`normalize_axes` of a reduction: no dimension at all (``()`` or ``[]``) means all, as in PyTorch."""
+    empty = isinstance(axes, (tuple, list)) and not axes
+    return normalize_axes(None if empty else axes, ndim, op)
+
+
 def normalize_axes(axes, ndim: int, op: str, arg: str = "dim") -> Ints:
     """Sorted non-negative axes; ``None`` means all, an integer one; duplicates are an error."""
     if axes is None:

@@ -12,7 +12,7 @@ import numpy as np
 from . import dtypes as dt
 from .device import on_device
 from .errors import AutogradError, DeviceError, DTypeError, TraceError, message
-from .layout import is_contiguous, normalize_axis
+from .layout import existing_axis, is_contiguous, normalize_axis
 from .memory.scope import watch
 from .methods_autograd import method
 from .op import cast
@@ -43,7 +43,7 @@ def install() -> None:
 @method
 def size(self: Tensor, dim: int | None = None) -> Any:
     """The shape, or the size of one dimension."""
-    return self.shape if dim is None else self.shape[normalize_axis(dim, self.ndim, "size")]
+    return self.shape if dim is None else self.shape[existing_axis(dim, self.ndim, "size")]
 
 
 @method

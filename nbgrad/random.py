@@ -16,7 +16,7 @@ import numpy as np
 
 from . import dtypes as dt
 from .autograd.batched import BatchInterpreter, wrap
-from .errors import ArgumentError, DTypeError, message
+from .errors import ArgumentError, DTypeError, ShapeError, message
 from .op import Spec, as_tensor, operator
 from .op.dispatch import CONSTANT, tag
 from .op.public import METHODS
@@ -305,15 +305,19 @@ def multinomial(
 ) -> Tensor:
     """Indices drawn with the given weights (last dimension); no gradient."""
     w = as_tensor(weights, "multinomial", "weights").detach().numpy()
+    if not w.ndim:
+        raise ShapeError(
+            message("multinomial", "argument 'weights' of shape", (), "at least 1 dimension")
+        )
     rng = _numpy_generator(_next_key(generator)._data)
     rows = w.reshape(-1, w.shape[-1])
-    if (rows < 0).any() or (rows.sum(-1) <= 0).any():
+    if not ((rows >= 0) & np.isfinite(rows)).all() or (rows.sum(-1) <= 0).any():
         raise ArgumentError(
             message(
                 "multinomial",
                 "argument 'weights'",
-                "negative or all zero",
-                "weights >= 0, some > 0",
+                "negative, not finite or all zero",
+                "finite weights >= 0, some > 0",
             )
         )
     if not replacement and (np.count_nonzero(rows, -1) < num_samples).any():

@@ -4,6 +4,7 @@ A case is a call and the words its message must contain; the first is the operat
 raises has left its operand as it was.
 """
 
+import math
 import re
 
 import numpy as np
@@ -34,6 +35,7 @@ def total(x):
     return (x * x).sum()
 
 
+F, NAN = ng.nn.functional, ng.tensor([1.0, math.nan])
 ONE, BAD = ng.tensor([[0]]), ng.tensor([[9]])
 
 SHAPES = [
@@ -55,6 +57,8 @@ SHAPES = [
     (lambda: m().unfold(0, 9, 1), "unfold:", "size 9", "expected size <= 2"),
     (lambda: m().split([1, 5]), "split:", "[1, 5]", "expected sizes of sum 2"),
     (lambda: m().as_strided((10,), (1,)), "as_strided:", "(10,)", "elements 0 to 5 of the storage"),
+    (lambda: m().as_strided((2**40, 2**40), (0, 0)), "as_strided:", "'size'", "2**63 bytes"),
+    (lambda: ng.bincount(ng.tensor([1, 2]), m()), "bincount:", "'weights'", "(2, 3)", "(2,)"),
     (lambda: m().as_strided((2,), (1, 1)), "as_strided:", "'stride'", "one stride a dimension"),
     (lambda: ng.stack([m(), ng.ones(3)]), "stack:", "tensors[1]", "(3,)", "expected (2, 3)"),
     (lambda: ng.cat([m(), ng.ones(2, 4)]), "cat:", "tensors[1]", "(2, 4)", "Reshape or expand"),
@@ -100,6 +104,15 @@ DTYPES = [
     (lambda: m().to("nope"), "to:", "'dtype'", "'nope'", "one of float64"),
     (lambda: m().view(ng.int8), "view:", "'dtype'", "int8", "Use .to(dtype)"),
     (lambda: m().type_as(3), "type_as:", "'other'", "Use .to(dtype)"),
+    (lambda: m().view_as((3, 2)), "view_as:", "'other'", "a tuple", "Use view()"),
+    (lambda: m().expand_as((2, 3)), "expand_as:", "'other'", "a tuple", "Use expand()"),
+    (lambda: m().reshape_as((3, 2)), "reshape_as:", "'other'", "a tuple", "Use reshape()"),
+    (lambda: ng.ones_like(2), "ones_like:", "'x'", "a int", "Use ones with a shape"),
+    (lambda: ng.full_like(0.5, 1), "full_like:", "'x'", "a float", "Use full with a shape"),
+    (lambda: ng.softmax(m(), 0, dtype=ng.int64), "softmax:", "'dtype'", "int64", "floating"),
+    (lambda: ng.log_softmax(m(), 0, dtype=ng.int64), "log_softmax:", "'dtype'", "floating"),
+    (lambda: F.softmin(m(), 0, dtype=ng.int64), "softmin:", "'dtype'", "int64", "floating"),
+    (lambda: ng.ones(2, dtype=ng.bool).fill_(0.5), "fill_:", "float64", "bool"),
     (lambda: ng.finfo(ng.int64), "finfo:", "'dtype'", "int64", "Use ng.iinfo"),
     (lambda: ng.iinfo(ng.float64), "iinfo:", "'dtype'", "float64", "Use ng.finfo"),
     (lambda: v().numpy(), "numpy:", "requires grad", "detach().numpy()"),
@@ -113,7 +126,14 @@ DEVICES = [
     (lambda: m().to(device="tpu"), "'device'", "'tpu'", "'cpu', 'cuda' or 'cuda:N'"),
 ]
 
+NO_AXIS = ("'dim'", "0 for a tensor of shape ()", "at least 1 dimension", "unsqueeze(0)")
 INDEXING = [
+    (lambda: ng.tensor(2.0).narrow(0, 0, 1), "narrow:", *NO_AXIS),
+    (lambda: ng.tensor(2.0).repeat_interleave(2, 0), "repeat_interleave:", *NO_AXIS),
+    (lambda: ng.tensor(2.0).unflatten(0, (1, 1)), "unflatten:", *NO_AXIS),
+    (lambda: ng.tensor(2.0).size(0), "size:", *NO_AXIS),
+    (lambda: ng.take(ng.tensor(2.0), ng.tensor([0]), 0), "take:", *NO_AXIS),
+    (lambda: ng.unique(ng.tensor(2.0), dim=0), "unique:", *NO_AXIS),
     (lambda: m()[5], "getitem:", "dimension 0", "is 5", "between -2 and 1"),
     (lambda: m()[0, 0, 0], "getitem:", "is 3", "at most 2"),
     (lambda: m()["a"], "getitem:", "str", "integers, slices, None"),
@@ -150,6 +170,19 @@ INDEXING = [
 ]
 
 ARGUMENTS = [
+    (lambda: F.softmax(m()), "softmax:", "'dim'", "not given", "Pass dim=-1"),
+    (lambda: F.softmin(m()), "softmin:", "'dim'", "not given", "Pass dim=-1"),
+    (lambda: F.log_softmax(m()), "log_softmax:", "'dim'", "not given", "Pass dim=-1"),
+    (lambda: ng.tril(m(), "ij"), "tril:", "'diagonal'", "'ij'", "an integer"),
+    (lambda: ng.rot90(m(), 1.5), "rot90:", "'k'", "1.5", "an integer"),
+    (lambda: ng.hsplit(m(), math.nan), "hsplit:", "'indices_or_sections'", "nan", "an integer"),
+    (lambda: ng.histc(NAN), "histc:", "the range", "nan", "finite bounds"),
+    (lambda: ng.bincount(ng.tensor([2**60])), "bincount:", "1152921504606846977", "memory"),
+    (lambda: ng.bincount(ng.tensor([2**60]), ng.ones(1)), "bincount:", "fits in memory"),
+    (lambda: ng.arange(1, 4, end=4), "arange:", "2 numbers and end", "once"),
+    (lambda: ng.arange(step=2), "arange:", "0 numbers and step", "an end"),
+    (lambda: m().scatter(0, ONE), "scatter:", "neither 'src' nor 'value'", "one of them"),
+    (lambda: ng.linalg.matrix_rank(m(), 1.0, atol=1.0), "matrix_rank:", "'tol'", "one of them"),
     (lambda: ng.full((2,), "a"), "full:", "'fill_value'", "a str", "one number"),
     (lambda: ng.arange(0, 10, 0), "arange:", "'step'", "is 0", "other than zero"),
     (lambda: ng.arange("a"), "arange:", "number 0", "a str", "one number"),
@@ -181,6 +214,8 @@ ARGUMENTS = [
 ]
 
 RANDOM = [
+    (lambda: ng.multinomial(NAN, 1), "multinomial:", "'weights'", "not finite", "finite weights"),
+    (lambda: ng.multinomial(ng.tensor(1.0), 1), "multinomial:", "'weights'", "at least 1 dim"),
     (lambda: ng.manual_seed("a"), "manual_seed:", "'seed'", "'a'", "an integer"),
     (lambda: ng.set_rng_state("a"), "set_rng_state:", "'a'", "get_rng_state()"),
     (lambda: ng.randn(-1), "randn:", "'size'", "no negative size"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..dtypes import as_dtype
+from ..dtypes import to_inexact
 from ..errors import ArgumentError, ShapeError, message
 from ..op import as_tensor, cast
 from ..op.inplace import inplace as _in_place
@@ -13,6 +13,7 @@ from ..ops import activation as _act
 from ..ops.activation import logsigmoid, softplus
 from ..ops.elementwise import maximum, sub
 from ..ops.logistic import sigmoid
+from ..ops.softmax import normalized, softmax_
 from ..ops.trigonometric import tanh
 
 __all__ = [
@@ -102,24 +103,35 @@ def gelu(input: Any, approximate: str = "none") -> Any:
     return _act.gelu(input, approximate)
 
 
-def _with_dtype(input: Any, dtype: Any, op: str) -> Any:
-    x = as_tensor(input, op)
-    return x if dtype is None else cast(x, as_dtype(dtype, op))
+def _given(dim: int | None, op: str) -> int:
+    """The dimension; leaving it out is an error, because any choice would be a guess."""
+    if dim is None:
+        raise ArgumentError(
+            message(op, "argument 'dim'", "not given", "a dimension", "Pass dim=-1 for the last.")
+        )
+    return dim
 
 
-def softmax(input: Any, dim: int = -1, dtype: Any = None) -> Any:
-    """exp(x)/sum(exp(x)) along ``dim``, without overflow."""
-    return PUBLIC["softmax"](_with_dtype(input, dtype, "softmax"), dim)
+def softmax(input: Any, dim: int | None = None, dtype: Any = None) -> Any:
+    """exp(x)/sum(exp(x)) along ``dim``, without overflow.
+
+    Raises
+    ------
+    ArgumentError : no ``dim``. DTypeError : a complex tensor, or a ``dtype`` that is not floating.
+    """
+    return PUBLIC["softmax"](input, _given(dim, "softmax"), dtype=dtype)
 
 
-def softmin(input: Any, dim: int = -1, dtype: Any = None) -> Any:
-    """`softmax` of -x."""
-    return PUBLIC["softmax"](-_with_dtype(input, dtype, "softmin"), dim)
+def softmin(input: Any, dim: int | None = None, dtype: Any = None) -> Any:
+    """`softmax` of -x; raises as it does."""
+    x = as_tensor(input, "softmin")
+    x = cast(x, to_inexact(x.dtype))  # -x wraps in unsigned integers
+    return normalized(-x, _given(dim, "softmin"), dtype, "softmin", softmax_)
 
 
-def log_softmax(input: Any, dim: int = -1, dtype: Any = None) -> Any:
-    """log(softmax(x)) along ``dim``, without overflow."""
-    return PUBLIC["log_softmax"](_with_dtype(input, dtype, "log_softmax"), dim)
+def log_softmax(input: Any, dim: int | None = None, dtype: Any = None) -> Any:
+    """log(softmax(x)) along ``dim``, without overflow; raises as `softmax` does."""
+    return PUBLIC["log_softmax"](input, _given(dim, "log_softmax"), dtype=dtype)
 
 
 def _reduce(values: Any, reduction: str, op: str) -> Any:

@@ -110,6 +110,7 @@ def cube(x):
 
 
 @elementwise(
+    hidden=True,
     partials=(
         lambda a, b, w, out: 1 - w,
         lambda a, b, w, out: w,
@@ -190,22 +191,35 @@ def rad2deg(x):
 _DEGREE = np.pi / 180
 
 
+def _number(x: Any) -> bool:
+    """Whether x is a Python number, which never widens a tensor's dtype (NumPy's scalars do)."""
+    return isinstance(x, int | float | complex) and not isinstance(x, np.generic)
+
+
+def _times(other: Any, alpha: Any) -> Any:
+    """``alpha * other``; of two Python numbers a Python number."""
+    if alpha.__class__ is int and alpha == 1:
+        return other
+    return other * alpha if _number(other) and _number(alpha) else mul(other, alpha)
+
+
 @public(name="add", inplace=True)
 def _add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """``input + alpha * other`` with broadcasting."""
-    return add(input, other if alpha.__class__ is int and alpha == 1 else mul(other, alpha))
+    return add(input, _times(other, alpha))
 
 
 @public(name="sub", alias=("subtract",), inplace=True)
 def _sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """``input - alpha * other`` with broadcasting."""
-    return sub(input, other if alpha.__class__ is int and alpha == 1 else mul(other, alpha))
+    return sub(input, _times(other, alpha))
 
 
 @public(inplace=True)
 def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """``other - alpha * input``."""
-    return _sub(as_tensor(other, "rsub", "other"), input, alpha=alpha)
+    other = other if _number(other) else as_tensor(other, "rsub", "other")
+    return sub(other, _times(as_tensor(input, "rsub"), alpha))
 
 
 @public(name="div", alias=("divide",), inplace=True)
@@ -230,6 +244,12 @@ def _div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
 
 
 public(div, name="true_divide", inplace=True)
+
+
+@public(name="lerp", inplace=True)
+def _lerp(input: Any, end: Any, weight: Any) -> Any:
+    """``input + weight * (end - input)``, exactly ``end`` at ``weight = 1``, with broadcasting."""
+    return lerp(input, end, weight)
 
 
 @public(name="addcmul", inplace=True)

@@ -54,8 +54,17 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     return inplace(lambda t: second(t, cast(value, t.dtype)), "copy", self)
 
 
+def _as_truth(value: Any, target: Tensor) -> Any:
+    """For a bool tensor the truth of an integer; any other value as it is."""
+    if target.dtype.kind != "b":
+        return value
+    if isinstance(value, Tensor):
+        return cast(value, target.dtype) if value.dtype.kind in "iu" else value
+    return bool(value) if isinstance(value, int) else value
+
+
 def fill_(self: Tensor, value: Any) -> Tensor:
-    """Overwrite every element with one number (or a 0-d tensor)."""
+    """Overwrite every element with one number (or a 0-d tensor); integers fill bool tensors with their truth."""
     value = (
         value
         if isinstance(value, bool | int | float | complex)
@@ -66,12 +75,12 @@ def fill_(self: Tensor, value: Any) -> Tensor:
         raise ShapeError(
             message("fill_", "argument 'value' of shape", given, "one number", "Use copy_.")
         )
-    return inplace(lambda t: second(t, value), "fill", self)
+    return inplace(lambda t: second(t, _as_truth(value, t)), "fill", self)
 
 
 def zero_(self: Tensor) -> Tensor:
     """Overwrite every element with 0."""
-    return inplace(lambda t: second(t, 0), "zero", self)
+    return inplace(lambda t: second(t, _as_truth(0, t)), "zero", self)
 
 
 for _fn in (copy_, fill_, zero_):

@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import dtypes as dt
 from .. import layout as lay
-from ..errors import DTypeError, ShapeError, message
+from ..errors import ArgumentError, DTypeError, ShapeError, message
 from ..op import Operator, Spec, as_tensor
 from ..op.batching import front, materialize
 from ..op.samples import Maker
@@ -99,6 +99,14 @@ def unreduce(g: Any, shape: tuple, axes: tuple, keepdim: bool) -> Any:
     if keepdim:
         return g
     return _reshape(g, tuple(1 if i in axes else n for i, n in enumerate(shape)))
+
+
+def integer(value: Any, op: str, arg: str) -> int:
+    """A Python integer from anything that is one (also a 0-d integer array or tensor), checked."""
+    try:
+        return value.__index__()
+    except (AttributeError, TypeError):
+        raise ArgumentError(message(op, f"argument '{arg}'", repr(value), "an integer")) from None
 
 
 def axis_of(dim: int, x: Tensor, op: str) -> int:

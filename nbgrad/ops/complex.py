@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -11,7 +12,8 @@ from ..codegen.complexes import join
 from ..codegen.expr import Expr, m
 from ..dtypes import to_complex
 from ..op import as_tensor, cast, elementwise
-from ..op.public import METHODS, public
+from ..op.public import METHODS, PUBLIC, public
+from ..tensor import Tensor
 from .arithmetic import mul
 from .sampling import REAL, SIDES, elements
 from .selection import conj, drop, real, zmul
@@ -138,17 +140,21 @@ def isreal(input: Any) -> Any:
     return imag(input) == 0
 
 
-def _part(fn: Any, doc: str) -> property:
+def _part(fn: Any, doc: str) -> Any:
     """A part of a complex tensor is a copy: it is read-only, so that no write to it is lost unseen."""
 
-    def get(self: Any) -> Any:
-        out = fn(self)
-        if self._data.dtype.kind == "c" and isinstance(out._data, np.ndarray):
+    @functools.wraps(fn)
+    def get(x: Any) -> Any:
+        out = fn(x)
+        if type(x) is Tensor and x._data.dtype.kind == "c" and isinstance(out._data, np.ndarray):
             out._data.flags.writeable = False
         return out
 
-    return property(get, None, None, doc)
+    get.__doc__ = doc
+    return get
 
 
-METHODS["real"] = _part(real, "The real part, read-only (this tensor's values if it is real).")
-METHODS["imag"] = _part(imag, "The imaginary part, read-only (zeros for real tensors).")
+PUBLIC["real"] = _part(real, "The real part, read-only (the tensor's values if it is real).")
+PUBLIC["imag"] = _part(imag, "The imaginary part, read-only (zeros for real tensors).")
+METHODS["real"] = property(PUBLIC["real"])
+METHODS["imag"] = property(PUBLIC["imag"])

@@ -218,50 +218,85 @@ def _filled(
     return finish(data, requires_grad, op, device)
 
 
+def _like(op: str, x: Any) -> tuple:
+    """Shape, dtype and device of the tensor (or array) that another one is to be like."""
+    if not isinstance(x, Tensor | np.ndarray):
+        given = f"a {type(x).__name__}"
+        raise DTypeError(
+            message(op, "argument 'x'", given, "a tensor", f"Use {op[:-5]} with a shape.")
+        )
+    return tuple(x.shape), x.dtype, x.device if isinstance(x, Tensor) else None
+
+
 def zeros_like(
     x: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
     """Zeros with the shape, dtype and device of ``x``."""
-    return _filled(
-        "zeros_like", tuple(x.shape), 0, dtype or x.dtype, device or x.device, requires_grad
-    )
+    shape, own, place = _like("zeros_like", x)
+    return _filled("zeros_like", shape, 0, dtype or own, device or place, requires_grad)
 
 
 def ones_like(
     x: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
     """Ones with the shape, dtype and device of ``x``."""
-    return _filled(
-        "ones_like", tuple(x.shape), 1, dtype or x.dtype, device or x.device, requires_grad
-    )
+    shape, own, place = _like("ones_like", x)
+    return _filled("ones_like", shape, 1, dtype or own, device or place, requires_grad)
 
 
 def empty_like(
     x: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
     """Uninitialised memory with the shape, dtype and device of ``x``."""
-    return _filled(
-        "empty_like", tuple(x.shape), None, dtype or x.dtype, device or x.device, requires_grad
-    )
+    shape, own, place = _like("empty_like", x)
+    return _filled("empty_like", shape, None, dtype or own, device or place, requires_grad)
 
 
 def full_like(
     x: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad=False
 ):
     """One number with the shape, dtype and device of ``x``."""
+    shape, own, place = _like("full_like", x)
     return full(
-        tuple(x.shape),
+        shape,
         fill_value,
-        dtype=dtype or x.dtype,
-        device=device or x.device,
+        dtype=dtype or own,
+        device=device or place,
         requires_grad=requires_grad,
     )
 
 
+def _bounds(args: tuple, named: dict) -> tuple:
+    """``(start, end, step)`` of `arange` from what was given by position and by name."""
+    given = {k: v for k, v in named.items() if v is not None}
+    if not given:
+        return args
+    order = ("end",) if len(args) == 1 and "end" not in given else ("start", "end", "step")
+    places = dict(zip(order, args, strict=False))
+    if places.keys() & given.keys() or len(args) > 3 or "end" not in places | given:
+        names = ", ".join(sorted(given))
+        raise ArgumentError(
+            message(
+                "arange",
+                "the call",
+                f"{len(args)} numbers and {names}",
+                "an end, and each of start, end and step once",
+            )
+        )
+    return tuple(({"start": 0, "step": 1} | places | given)[k] for k in ("start", "end", "step"))
+
+
 def arange(
-    *args: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    *args: Any,
+    start: Any = None,
+    end: Any = None,
+    step: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
 ) -> Tensor:
-    """``arange(end)``, ``arange(start, end)`` or ``arange(start, end, step)``."""
+    """``arange(end)``, ``arange(start, end)`` or ``arange(start, end, step)``, each also by name."""
+    args = _bounds(args, {"start": start, "end": end, "step": step})
     if not 1 <= len(args) <= 3:
         raise TypeError(f"arange() takes 1 to 3 positional arguments, got {len(args)}")
     args = tuple(_number(a, "arange", f"number {i}") for i, a in enumerate(args))

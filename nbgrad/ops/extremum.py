@@ -177,7 +177,7 @@ min_along = _extremum_and_index("min_along", np.argmin)
 
 def _reduce_extremum(x: Any, dim: Any, keepdim: bool, name: str, op: Any) -> Tensor:
     x = numeric(x, name, real=True)
-    axes = lay.normalize_axes(dim if dim != () else None, x.ndim, name)
+    axes = lay.reduced_axes(dim, x.ndim, name)
     need_elements(x, axes, name)
     return op(x, axes=axes, keepdim=bool(keepdim))
 

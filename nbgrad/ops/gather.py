@@ -317,11 +317,28 @@ def like_given(out: Tensor, given: Tensor) -> Tensor:
 
 
 @public(inplace=True)
-def scatter(input: Any, dim: int, index: Any, src: Any, *, reduce: str | None = None) -> Tensor:
+def scatter(
+    input: Any,
+    dim: int,
+    index: Any,
+    src: Any = None,
+    *,
+    value: Any = None,
+    reduce: str | None = None,
+) -> Tensor:
     """A copy of input with ``src`` (a tensor or a number) written at ``index`` along ``dim``.
 
     Of values sent to one place the last one wins, and it alone gets the gradient. ``reduce`` is "add" or "multiply".
+    ``value`` is another name of ``src``, for a number.
+
+    Raises
+    ------
+    ArgumentError : neither or both of ``src`` and ``value``, or an unknown ``reduce``.
     """
+    if (src is None) == (value is None):
+        given = "neither 'src' nor 'value'" if src is None else "'src' and 'value'"
+        raise ArgumentError(message("scatter", "the source", given, "one of them"))
+    src = value if src is None else src
     if reduce is not None:
         names = {"add": "sum", "multiply": "prod"}
         if reduce not in names:

@@ -15,6 +15,7 @@ from ..op.batching import materialize
 from ..op.public import public
 from ..op.samples import Sample, draw
 from ..tensor import Tensor
+from .common import integer
 from .view import _reshape, _reshape_view, alias, slice_
 
 
@@ -89,7 +90,7 @@ def _tensors(tensors: Any, op: str) -> list[Tensor]:
 def cat(tensors: Any, dim: int = 0, *, axis: int | None = None) -> Tensor:
     """Join tensors along an existing dimension; the dtypes are promoted.
 
-    Empty tensors of shape ``(0,)`` are skipped beside tensors of more dimensions, as in PyTorch.
+    Empty tensors of shape ``(0,)`` add nothing beside tensors of more dimensions, as in PyTorch.
 
     Raises
     ------
@@ -97,14 +98,17 @@ def cat(tensors: Any, dim: int = 0, *, axis: int | None = None) -> Tensor:
     """
     xs = _tensors(tensors, "cat")
     rank = max(x.ndim for x in xs)
-    kept = [x for x in xs if tuple(x.shape) != (0,) or rank <= 1]
     if not rank:
         raise ShapeError(
             message("cat", "a tensor's shape", (), "at least 1 dimension", "Use stack for scalars.")
         )
     d = lay.normalize_axis(dim if axis is None else axis, rank, "cat")
-    first = kept[0].shape
-    for i, x in enumerate(kept):
+    if rank > 1:
+        full = next(x.shape for x in xs if x.ndim == rank)
+        nothing = (*full[:d], 0, *full[d + 1 :])
+        xs = [_reshape(x, nothing) if tuple(x.shape) == (0,) else x for x in xs]
+    first = xs[0].shape
+    for i, x in enumerate(xs):
         if x.ndim != rank or any(x.shape[k] != first[k] for k in range(rank) if k != d):
             raise ShapeError(
                 message(
@@ -115,7 +119,7 @@ def cat(tensors: Any, dim: int = 0, *, axis: int | None = None) -> Tensor:
                     "Reshape or expand it, or use another dim.",
                 )
             )
-    return cat_(*kept, axis=d)
+    return cat_(*xs, axis=d)
 
 
 @public(method=False)
@@ -237,13 +241,13 @@ def split(
     d = _axis(x, dim if axis is None else axis, "split")
     n = x.shape[d]
     if isinstance(split_size_or_sections, list | tuple):
-        sizes = [int(s) for s in split_size_or_sections]
+        sizes = [integer(s, "split", "split_size_or_sections") for s in split_size_or_sections]
         if sum(sizes) != n or any(s < 0 for s in sizes):
             raise ShapeError(
                 message("split", "argument 'split_size_or_sections'", sizes, f"sizes of sum {n}")
             )
         return _pieces(x, d, sizes)
-    size = int(split_size_or_sections)
+    size = integer(split_size_or_sections, "split", "split_size_or_sections")
     if size < 1:
         raise ShapeError(message("split", "argument 'split_size'", size, "at least 1"))
     sizes = [min(size, n - s) for s in range(0, n, size)] or [0]
@@ -254,6 +258,7 @@ def split(
 def chunk(x: Any, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """At most ``chunks`` views of equal size (the last may be shorter)."""
     x = as_tensor(x, "chunk")
+    chunks = integer(chunks, "chunk", "chunks")
     if chunks < 1:
         raise ShapeError(message("chunk", "argument 'chunks'", chunks, "at least 1"))
     d = _axis(x, dim, "chunk")
@@ -261,39 +266,50 @@ def chunk(x: Any, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     return split(x, max(-(-n // chunks), 1), d) if n else _pieces(x, d, [0] * chunks)
 
 
-@public
-def tensor_split(x: Any, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """Views cut at the given indices, or into the given number of nearly equal sections."""
-    x = as_tensor(x, "tensor_split")
-    d = _axis(x, dim, "tensor_split")
+def _split_at(x: Any, indices_or_sections: Any, dim: int, op: str) -> tuple[Tensor, ...]:
+    x = as_tensor(x, op)
+    d = _axis(x, dim, op)
     n = x.shape[d]
     if isinstance(indices_or_sections, list | tuple):
-        cuts = [slice(None, int(i)).indices(n)[1] for i in indices_or_sections]
+        at = [integer(i, op, "indices_or_sections") for i in indices_or_sections]
+        cuts = [slice(None, i).indices(n)[1] for i in at]
         starts, ends = [0, *cuts], [*cuts, n]
         return tuple(part(x, d, s, max(e - s, 0)) for s, e in zip(starts, ends, strict=True))
-    k = int(indices_or_sections)
+    k = integer(indices_or_sections, op, "indices_or_sections")
     if k < 1:
-        raise ShapeError(message("tensor_split", "argument 'sections'", k, "at least 1"))
+        raise ShapeError(message(op, "argument 'sections'", k, "at least 1"))
     return _pieces(x, d, [n // k + (i < n % k) for i in range(k)])
+
+
+@public
+def tensor_split(x: Any, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views cut at the given indices, or into the given number of nearly equal sections.
+
+    Raises
+    ------
+    ArgumentError : an index or a number of sections that is not an integer.
+    ShapeError : a 0-d tensor, or fewer than one section.
+    """
+    return _split_at(x, indices_or_sections, dim, "tensor_split")
 
 
 @public
 def vsplit(x: Any, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """`tensor_split` along the first dimension."""
-    return tensor_split(x, indices_or_sections, 0)
+    return _split_at(x, indices_or_sections, 0, "vsplit")
 
 
 @public
 def hsplit(x: Any, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """`tensor_split` along the second dimension (the first one of a 1-d tensor)."""
     x = as_tensor(x, "hsplit")
-    return tensor_split(x, indices_or_sections, 0 if x.ndim == 1 else 1)
+    return _split_at(x, indices_or_sections, 0 if x.ndim == 1 else 1, "hsplit")
 
 
 @public
 def dsplit(x: Any, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """`tensor_split` along the third dimension."""
-    return tensor_split(x, indices_or_sections, 2)
+    return _split_at(x, indices_or_sections, 2, "dsplit")
 
 
 @public
@@ -318,6 +334,7 @@ def select(x: Any, dim: int, index: int) -> Tensor:
     x = as_tensor(x, "select")
     d = _axis(x, dim, "select")
     n = x.shape[d]
+    index = integer(index, "select", "index")
     if not -n <= index < n:
         raise IndexingError(
             message("select", "argument 'index'", index, f"between {-n} and {n - 1}")

@@ -13,7 +13,7 @@ from . import linalg as prim
 from . import norm as norms
 from . import spectral
 from .elementwise import abs as absolute
-from .elementwise import conj
+from .elementwise import conj, maximum
 from .extremum import amax, amin
 from .linalg_functions import count_above, matrix, relative_tolerance, svdvals
 from .view import _reshape, permute
@@ -80,10 +80,42 @@ def norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False) -> Ten
     return vector_norm(a, 2 if ord is None else ord, dim, keepdim)
 
 
-def matrix_rank(A: Any, rtol: float | None = None, *, hermitian: bool = False) -> Tensor:
-    """Number of singular values above ``rtol`` (default ``eps * max(m, n)``) times the largest; no gradient."""
+def matrix_rank(
+    A: Any,
+    tol: Any = None,
+    hermitian: bool = False,
+    *,
+    atol: Any = None,
+    rtol: Any = None,
+) -> Tensor:
+    """Number of singular values above ``max(atol, rtol * largest)``; no gradient.
+
+    ``tol`` is another name of ``atol``, the absolute tolerance (0 by default). ``rtol`` is relative to the largest
+    singular value: ``eps * max(m, n)`` unless one of the two is given, then 0. Each is a number, or a tensor with one
+    for each matrix. ``hermitian`` changes nothing here.
+
+    Raises
+    ------
+    ArgumentError : both ``tol`` and ``atol``.
+    """
     a = matrix(A, "matrix_rank")
-    return count_above(spectral.svd(a.detach())[1], relative_tolerance(a, rtol))
+    if tol is not None and atol is not None:
+        raise ArgumentError(
+            message("matrix_rank", "argument 'tol'", "given beside 'atol'", "one of them")
+        )
+    atol = tol if atol is None else atol
+    s = spectral.svd(a.detach())[1]
+    if atol is None and rtol is None:
+        return count_above(s, relative_tolerance(a, None))
+    least = _each(0.0 if rtol is None else rtol, "rtol") * s[..., :1]
+    return (s > maximum(least, _each(0.0 if atol is None else atol, "atol"))).sum(-1)
+
+
+def _each(tolerance: Any, arg: str) -> Any:
+    """A tolerance for every singular value from one number, or one for every matrix."""
+    if isinstance(tolerance, int | float):
+        return float(tolerance)
+    return as_tensor(tolerance, "matrix_rank", arg).detach().unsqueeze(-1)
 
 
 def cond(A: Any, p: Any = None) -> Tensor:

@@ -26,7 +26,7 @@ from .common import (
     wide,
 )
 from .elementwise import abs as abs_
-from .elementwise import drop, zmul
+from .elementwise import drop, real, zmul
 from .elementwise import pow as pow_
 from .extremum import amax_, amin_
 from .reduce import prepared, reduction_samples
@@ -154,7 +154,9 @@ def _vector_norm(x: Any, p: Any, dim: Any, keepdim: bool, dtype: Any, op: str) -
         need_elements(x, axes, op)
         return (amax_ if order > 0 else amin_)(abs_(x), **params)
     if order == 0:
-        return sum_(cast(x != 0, dt.to_real(x.dtype)), **params)
+        flat = zmul(0.0, x)  # 0 with derivative 0: the count stays in the graph
+        flat = real(flat) if x.dtype.kind == "c" else flat
+        return sum_(cast(x != 0, dt.to_real(x.dtype)) + flat, **params)
     if order == 1:
         return sum_(abs_(x), **params)
     if order < 0:

@@ -15,7 +15,7 @@ from ..tensor import Tensor
 from .basic import sum_
 from .common import axis_of, need_elements, numeric, numpy_names
 from .contraction import matmul
-from .elementwise import cj, where
+from .elementwise import ceil, cj, floor, keep, where, zmul
 from .index import index
 from .sort import argsort_, pick
 from .view import _reshape, diagonal, permute
@@ -94,14 +94,14 @@ def _outer_size(t: Tensor) -> int:
 
 
 @public(alias=("ger",))
-def outer(x: Any, other: Any) -> Tensor:
+def outer(input: Any, vec2: Any) -> Tensor:
     """All products of the elements of two vectors.
 
     Raises
     ------
     ShapeError : an operand is no vector.
     """
-    a, b = _pair(x, other, "outer")
+    a, b = _pair(input, vec2, "outer")
     if a.ndim != 1 or b.ndim != 1:
         raise ShapeError(
             message("outer", "the operands' dimensions", f"{a.ndim} and {b.ndim}", "two vectors")
@@ -159,16 +159,32 @@ def trace(x: Any) -> Tensor:
 _INTERPOLATIONS = ("linear", "lower", "higher", "nearest", "midpoint")
 
 
-def _positions(q: np.ndarray, n: int, interpolation: str) -> tuple[np.ndarray, ...]:
-    """Lower and upper ranks and the weight of the upper one."""
+def _positions(q: Tensor, n: int, interpolation: str) -> tuple[Tensor, Tensor, Tensor]:
+    """Lower and upper ranks and the weight of the upper one, which is a function of q (constant unless "linear")."""
     at = q * (n - 1)
-    low, high = np.floor(at).astype(np.int64), np.ceil(at).astype(np.int64)
+    low, high = floor(at), ceil(at)
     if interpolation == "linear":
         return low, high, at - low
+    flat = zmul(0.0, at)
     if interpolation == "midpoint":
-        return low, high, np.where(high > low, 0.5, 0.0)
-    chosen = {"lower": low, "higher": high, "nearest": np.rint(at).astype(np.int64)}[interpolation]
-    return chosen, chosen, np.zeros(q.shape)
+        return low, high, where(high > low, 0.5, 0.0) + flat
+    chosen = {"lower": low, "higher": high}.get(interpolation)
+    chosen = at.round() if chosen is None else chosen
+    return chosen, chosen, flat
+
+
+def _fractions(q: Any) -> Tensor:
+    """q as a float64 tensor, checked where its values are known."""
+    t = as_tensor(q, "quantile", "q")
+    data = t._data
+    known = isinstance(data, np.ndarray)
+    wrong = t.dtype.kind == "c" or (known and not ((data >= 0) & (data <= 1)).all())
+    if wrong or t.ndim > 1:
+        raise ArgumentError(
+            message("quantile", "argument 'q'", q, "a number or a vector in [0, 1]")
+        )
+    t = cast(t, dt.float64)
+    return t if known else where((t >= 0) & (t <= 1), t, float("nan"))
 
 
 @public
@@ -183,20 +199,18 @@ def quantile(
 ) -> Tensor:
     """The q-quantiles (0 <= q <= 1; a number or a vector, whose dimension comes first) along a dimension or of all.
 
-    NaN propagates. Differentiable in x: the gradient goes to the one or two elements that make up the result.
+    NaN propagates. Differentiable in x: the gradient goes to the one or two elements that make up the result. Also in
+    a tensor q, piecewise: ``(n - 1)`` times the difference of the two neighbours for "linear", 0 where the result is one
+    element or their mean.
 
     Raises
     ------
-    ArgumentError : q outside [0, 1], or an unknown interpolation.
+    ArgumentError : q outside [0, 1] (inside a transform, where q is unknown, that gives NaN), or an unknown interpolation.
     ShapeError : nothing to reduce over.
     """
     x = numeric(x, "quantile", real=True)
     x = cast(x, dt.to_inexact(x.dtype))
-    given = np.asarray(q.detach().numpy() if isinstance(q, Tensor) else q, np.float64)
-    if given.ndim > 1 or not ((given >= 0) & (given <= 1)).all():
-        raise ArgumentError(
-            message("quantile", "argument 'q'", given, "a number or a vector in [0, 1]")
-        )
+    given = _fractions(q)
     if interpolation not in _INTERPOLATIONS:
         raise ArgumentError(
             message(
@@ -215,20 +229,23 @@ def quantile(
     return _reshape(out, (*lead, *kept))
 
 
-def _quantile(x: Tensor, q: np.ndarray, axis: int, interpolation: str) -> Tensor:
-    """Quantiles with the dimension of q in front."""
+def _quantile(x: Tensor, q: Tensor, axis: int, interpolation: str) -> Tensor:
+    """Quantiles with the dimension of q in front; NaN where q is NaN."""
     n = x.shape[axis]
     order = argsort_(x, axis=axis, descending=False)
-    low, high, weight = _positions(np.atleast_1d(q), n, interpolation)
+    q = _reshape(q, (q._data.size,))
+    low, high, weight = _positions(q, n, interpolation)
 
-    def ranked(rank: np.ndarray) -> Tensor:
-        return pick(x, index(order, Tensor(rank), axes=(axis,)), axis)
+    def ranked(rank: Any) -> Tensor:
+        return pick(x, index(order, cast(rank, dt.int64), axes=(axis,)), axis)
 
     shape = [1] * x.ndim
-    shape[axis] = len(weight)
-    upper = Tensor(weight.astype(x.dtype).reshape(shape))
-    a, b = ranked(low), ranked(high)
-    mixed = where(Tensor(weight.reshape(shape) == 0), a, a + upper * (b - a))
-    last = ranked(np.full(len(low), n - 1))  # NaN is sorted last: it makes the whole row NaN
+    shape[axis] = q.shape[0]
+    upper = _reshape(weight, tuple(shape))
+    exact, upper = upper == 0, cast(upper, x.dtype)
+    a, b = ranked(keep(low == low, low)), ranked(keep(high == high, high))
+    mixed = where(exact, a, a + upper * (b - a))
+    mixed = where(upper != upper, upper, mixed)
+    last = ranked(Tensor(np.full(q.shape, n - 1)))  # NaN is sorted last: it makes the whole row NaN
     mixed = where(last != last, last, mixed)
     return permute(mixed, dims=(axis, *(i for i in range(x.ndim) if i != axis)))

@@ -9,12 +9,12 @@ import numpy as np
 
 from .. import dtypes as dt
 from .. import layout as lay
-from ..errors import ArgumentError, ShapeError, message
+from ..errors import ArgumentError, DTypeError, ShapeError, message
 from ..op import as_tensor, cast
 from ..op.public import public
 from ..tensor import Tensor
 from . import view as prim
-from .common import axis_of
+from .common import axis_of, integer
 from .elementwise import keep
 from .index import index
 from .join import broadcast_tensors, cat, cat_, part, stack
@@ -25,10 +25,12 @@ from .view import _reshape, expand, permute, slice_, unview
 
 
 @public
-def flip(x: Any, *dims: Any) -> Tensor:
+def flip(x: Any, *axes: Any, dims: Any = None) -> Tensor:
     """A copy with the order of elements reversed along the dimensions (all by default)."""
     x = as_tensor(x, "flip")
-    given = _sizes(dims, "flip") if dims and dims[0] is not None else None
+    if dims is not None:
+        axes = (dims,)
+    given = _sizes(axes, "flip") if axes and axes[0] is not None else None
     axes = lay.normalize_axes(given, x.ndim, "flip", "dims")
     items = tuple((n - 1, n, -1) if i in axes else (0, n, 1) for i, n in enumerate(x.shape))
     return prim.clone(slice_(x, items=items))
@@ -68,7 +70,7 @@ def roll(x: Any, shifts: Any, dims: Any = None) -> Tensor:
     for shift, dim in zip(by, along, strict=True):
         axis = axis_of(dim, x, "roll")
         n = x.shape[axis] if x.ndim else 0
-        k = int(shift) % n if n else 0
+        k = integer(shift, "roll", "shifts") % n if n else 0
         if k:
             out = cat_(part(out, axis, n - k, k), part(out, axis, 0, n - k), axis=axis)
     return prim.clone(out) if out is x else out
@@ -81,7 +83,7 @@ def rot90(x: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     a, b = (lay.normalize_axis(d, x.ndim, "rot90", "dims") for d in dims)
     if a == b:
         raise ArgumentError(message("rot90", "argument 'dims'", dims, "two different dimensions"))
-    k %= 4
+    k = integer(k, "rot90", "k") % 4
     if k == 0:
         return prim.clone(x)
     if k == 2:
@@ -144,27 +146,42 @@ def ravel(x: Any) -> Tensor:
 def unflatten(x: Any, dim: int, sizes: Sequence[int]) -> Tensor:
     """One dimension split into several; one of the sizes may be -1."""
     x = as_tensor(x, "unflatten")
-    d = lay.normalize_axis(dim, x.ndim, "unflatten")
+    d = lay.existing_axis(dim, x.ndim, "unflatten")
     new = lay.resolve_shape(_sizes((sizes,), "unflatten"), x.shape[d], "unflatten")
     return _reshape(x, (*x.shape[:d], *new, *x.shape[d + 1 :]))
+
+
+def _shape_like(other: Any, op: str) -> tuple:
+    """The shape of another tensor, checked to be one."""
+    if not isinstance(other, Tensor | np.ndarray):
+        raise DTypeError(
+            message(
+                op,
+                "argument 'other'",
+                f"a {type(other).__name__}",
+                "a tensor",
+                f"Use {op[:-3]}() for a shape.",
+            )
+        )
+    return tuple(other.shape)
 
 
 @public(function=False)
 def expand_as(x: Tensor, other: Tensor) -> Tensor:
     """Broadcast to the shape of another tensor; a view."""
-    return x.expand(tuple(other.shape))
+    return x.expand(_shape_like(other, "expand_as"))
 
 
 @public(function=False)
 def view_as(x: Tensor, other: Tensor) -> Tensor:
     """A view in the shape of another tensor."""
-    return x.view(tuple(other.shape))
+    return x.view(_shape_like(other, "view_as"))
 
 
 @public(function=False)
 def reshape_as(x: Tensor, other: Tensor) -> Tensor:
     """Reshaped to the shape of another tensor."""
-    return x.reshape(tuple(other.shape))
+    return x.reshape(_shape_like(other, "reshape_as"))
 
 
 @public(function=False)
@@ -246,7 +263,7 @@ def repeat_interleave(
     x = as_tensor(x, "repeat_interleave")
     if dim is None:
         x, dim = flatten(x), 0
-    d = lay.normalize_axis(dim, x.ndim, "repeat_interleave")
+    d = lay.existing_axis(dim, x.ndim, "repeat_interleave")
     counts = np.asarray(repeats.detach().numpy() if isinstance(repeats, Tensor) else repeats)
     if counts.ndim > 1 or (counts.ndim == 1 and counts.size not in (1, x.shape[d])):
         raise ShapeError(
@@ -273,7 +290,7 @@ def _triangle(x: Any, diagonal: int, op: str, lower: bool) -> Tensor:
     x = as_tensor(x, op)
     if x.ndim < 2:
         raise ShapeError(message(op, "the number of dimensions", x.ndim, "at least 2"))
-    rows = np.arange(x.shape[-2])[:, None] + int(diagonal)
+    rows = np.arange(x.shape[-2])[:, None] + integer(diagonal, op, "diagonal")
     cols = np.arange(x.shape[-1])
     return keep(Tensor(cols <= rows if lower else cols >= rows), x)
 
@@ -319,7 +336,7 @@ def diagonal(x: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     b = lay.normalize_axis(dim2, x.ndim, "diagonal", "dim2")
     if a == b:
         raise ShapeError(message("diagonal", "dim1 and dim2", (dim1, dim2), "two dimensions"))
-    return prim.diagonal(x, offset=int(offset), dim1=a, dim2=b)
+    return prim.diagonal(x, offset=integer(offset, "diagonal", "offset"), dim1=a, dim2=b)
 
 
 @public
@@ -333,12 +350,13 @@ def diag_embed(x: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tenso
     b = lay.normalize_axis(dim2, rank, "diag_embed", "dim2")
     if a == b:
         raise ShapeError(message("diag_embed", "dim1 and dim2", (dim1, dim2), "two dimensions"))
-    n = x.shape[-1] + abs(int(offset))
+    offset = integer(offset, "diag_embed", "offset")
+    n = x.shape[-1] + abs(offset)
     shape = list(x.shape[:-1])
     for place in sorted((a, b)):
         shape.insert(place, n)
     base = lay.contiguous(tuple(shape))
-    return unview(x, layout=lay.diagonal(base, int(offset), a, b), base_layout=base)
+    return unview(x, layout=lay.diagonal(base, offset, a, b), base_layout=base)
 
 
 @public
@@ -354,7 +372,8 @@ def diag(x: Any, diagonal: int = 0) -> Tensor:
         return diag_embed(x, diagonal)
     if x.ndim != 2:
         raise ShapeError(message("diag", "the number of dimensions", x.ndim, "1 or 2"))
-    return prim.clone(prim.diagonal(x, offset=int(diagonal), dim1=0, dim2=1))
+    offset = integer(diagonal, "diag", "diagonal")
+    return prim.clone(prim.diagonal(x, offset=offset, dim1=0, dim2=1))
 
 
 @public

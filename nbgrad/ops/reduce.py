@@ -1,4 +1,9 @@
-"""Reductions: sums, products, extrema, counts; public functions take any dimensions and NumPy's spellings."""
+"""Reductions: sums, products, extrema, counts; public functions take any dimensions and NumPy's spellings.
+
+``dim`` is None (all dimensions), one dimension, or several. One rule for every reduction here and in `extremum`,
+`variance`, `norm` and `softmax.logsumexp`: ``dim=()`` and ``dim=[]`` mean all dimensions, as in PyTorch (in NumPy,
+``axis=()`` reduces over nothing).
+"""
 
 from __future__ import annotations
 
@@ -119,18 +124,18 @@ def prepared(x: Any, dim: Any, dtype: Any, op: str, inexact: bool = False) -> tu
         x = cast(x, dt.as_dtype(dtype, op))
     elif inexact:
         x = cast(x, dt.to_inexact(x.dtype))
-    return x, lay.normalize_axes(dim, x.ndim, op)
+    return x, lay.reduced_axes(dim, x.ndim, op)
 
 
 @public(name="sum")
 @numpy_names
 def sum(x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """Sum over the given dimensions (all by default); integers and bools give int64.
+    """Sum over the given dimensions (all by default); integers and bools give int64 unless ``dtype`` is given.
 
     Pairwise summation; float32 accumulates in float64.
     """
     x, axes = prepared(x, dim, dtype, "sum")
-    return sum_(x, axes=axes, keepdim=bool(keepdim))
+    return _in(sum_(x, axes=axes, keepdim=bool(keepdim)), dtype)
 
 
 @public
@@ -155,12 +160,17 @@ def prod(x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -
     Derivatives of every order are right at zeros too.
     """
     x, axes = prepared(x, dim, dtype, "prod")
-    return prod_(x, axes=axes, keepdim=bool(keepdim))
+    return _in(prod_(x, axes=axes, keepdim=bool(keepdim)), dtype)
+
+
+def _in(out: Tensor, dtype: Any) -> Tensor:
+    """A result in the dtype asked for (integers and bools are summed in int64)."""
+    return out if dtype is None else cast(out, dt.as_dtype(dtype))
 
 
 def _truth(x: Any, dim: Any, keepdim: bool, name: str, op: Any) -> Tensor:
     x = as_tensor(x, name)
-    return op(x, axes=lay.normalize_axes(dim, x.ndim, name), keepdim=bool(keepdim))
+    return op(x, axes=lay.reduced_axes(dim, x.ndim, name), keepdim=bool(keepdim))
 
 
 @public

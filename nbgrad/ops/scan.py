@@ -18,7 +18,7 @@ from .common import ValuesIndices, along, axis_of, need_order, numeric, numpy_na
 from .elementwise import cj, zmul
 from .join import cat_
 from .sort import pick
-from .view import slice_
+from .view import clone, slice_
 
 
 def scanned(name: str, *arrays: np.ndarray, axis: int, reverse: bool = False) -> np.ndarray:
@@ -350,7 +350,7 @@ def cummin(x: Any, dim: int) -> ValuesIndices:
 @public
 @numpy_names
 def diff(x: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Tensor:
-    """The n-th forward difference along a dimension, after joining ``prepend`` and ``append``.
+    """The n-th forward difference along a dimension, after joining ``prepend`` and ``append``; with n = 0 the tensor alone.
 
     Raises
     ------
@@ -363,6 +363,8 @@ def diff(x: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = N
         what, given = ("the tensor's shape", ()) if not x.ndim else ("argument 'n'", n)
         raise ShapeError(message("diff", what, given, "at least one dimension and n >= 0"))
     axis = axis_of(dim, x, "diff")
+    if n == 0:
+        return clone(x)
     parts = [p for p in (prepend, x, append) if p is not None]
     x = cat(parts, axis) if len(parts) > 1 else x
     for _ in range(n):

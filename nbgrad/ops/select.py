@@ -90,7 +90,7 @@ def take(input: Any, index: Any, dim: int | None = None) -> Tensor:
     x, idx = as_tensor(input, "take"), index_of(index, "take")
     if dim is None:
         return index_(_reshape(x, (x._data.size,)), idx, axes=(0,))
-    return index_(x, idx, axes=(lay.normalize_axis(dim, x.ndim, "take"),))
+    return index_(x, idx, axes=(lay.existing_axis(dim, x.ndim, "take"),))
 
 
 @public

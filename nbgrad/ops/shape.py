@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from .. import layout as lay
@@ -10,8 +11,9 @@ from ..errors import DTypeError, ShapeError, message
 from ..op import as_tensor
 from ..op.public import METHODS, public
 from ..op.view import layout_of
-from ..tensor import Tensor, Value
+from ..tensor import Tensor, Value, shallow
 from . import view as prim
+from .common import integer
 from .creation import shape_of
 
 
@@ -103,7 +105,7 @@ def permute(x: Any, *dims: Any) -> Tensor:
     return prim.permute(x, dims=order)
 
 
-@public(alias=("swapaxes", "swapdims"))
+@public(alias=("swapdims",))
 def transpose(x: Any, dim0: int, dim1: int) -> Tensor:
     """Swap two dimensions; a view."""
     x = as_tensor(x, "transpose")
@@ -113,6 +115,12 @@ def transpose(x: Any, dim0: int, dim1: int) -> Tensor:
     if order:
         order[a], order[b] = order[b], order[a]
     return prim.permute(x, dims=tuple(order))
+
+
+@public
+def swapaxes(x: Any, axis0: int, axis1: int) -> Tensor:
+    """Swap two dimensions; a view: `transpose` under NumPy's name."""
+    return transpose(x, axis0, axis1)
 
 
 @public
@@ -160,8 +168,12 @@ def as_strided(x: Any, size: Any, stride: Any, storage_offset: int | None = None
     x = as_tensor(x, "as_strided")
     base = x._meta.base if x._meta is not None and x._meta.base is not None else x
     own = layout_of(x)
-    base_layout = layout_of(base)
     offset = own.offset if storage_offset is None else storage_offset
+    if base is not x and base._node is None and x._node is not None:
+        # a leaf that is a view of something without history: its own memory is the base
+        base = shallow(x)
+        offset -= own.offset
+    base_layout = layout_of(base)
     shape, stride = shape_of((tuple(size),), "as_strided"), tuple(stride)
     if len(stride) != len(shape):
         given = f"{stride} for {len(shape)} dimensions"
@@ -171,6 +183,10 @@ def as_strided(x: Any, size: Any, stride: Any, storage_offset: int | None = None
     layout = lay.Layout(shape, stride, offset)
     low, high = lay.extent(layout)
     bottom, top = lay.extent(base_layout)
+    if math.prod(shape) * x.dtype.itemsize >= 2**63:
+        raise ShapeError(
+            message("as_strided", "argument 'size'", shape, "fewer than 2**63 bytes of elements")
+        )
     if low < bottom or high > top:
         raise ShapeError(
             message(
@@ -200,7 +216,8 @@ def contiguous(x: Tensor) -> Tensor:
 def narrow(x: Any, dim: int, start: int, length: int) -> Tensor:
     """``length`` elements from ``start`` along a dimension; a view."""
     x = as_tensor(x, "narrow")
-    d = lay.normalize_axis(dim, x.ndim, "narrow")
+    d = lay.existing_axis(dim, x.ndim, "narrow")
+    start, length = integer(start, "narrow", "start"), integer(length, "narrow", "length")
     n = x.shape[d]
     start = start + n if start < 0 else start
     if not 0 <= start <= start + length <= n:

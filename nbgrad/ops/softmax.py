@@ -8,6 +8,7 @@ import numpy as np
 
 from .. import dtypes as dt
 from .. import layout as lay
+from ..errors import DTypeError, message
 from ..op import cast, operator
 from ..op.base import OUT
 from ..op.public import public
@@ -146,12 +147,18 @@ def logsumexp(x: Any, dim: Any, keepdim: bool = False) -> Tensor:
     """
     x = numeric(x, "logsumexp", real=True)
     x = cast(x, dt.to_inexact(x.dtype))
-    return logsumexp_(x, axes=lay.normalize_axes(dim, x.ndim, "logsumexp"), keepdim=bool(keepdim))
+    return logsumexp_(x, axes=lay.reduced_axes(dim, x.ndim, "logsumexp"), keepdim=bool(keepdim))
 
 
-def _along(x: Any, dim: int, dtype: Any, name: str, op: Any) -> Tensor:
+def normalized(x: Any, dim: int, dtype: Any, name: str, op: Any) -> Tensor:
+    """``op`` along a checked dimension in a checked dtype; ``name`` is the function in messages."""
     x = numeric(x, name, real=True)
-    x = cast(x, dt.to_inexact(x.dtype) if dtype is None else dt.as_dtype(dtype, name))
+    target = dt.to_inexact(x.dtype) if dtype is None else dt.as_dtype(dtype, name)
+    if target.kind != "f":
+        raise DTypeError(
+            message(name, "argument 'dtype'", target.name, "a floating dtype", "Leave it out.")
+        )
+    x = cast(x, target)
     return op(x, axis=axis_of(dim, x, name))
 
 
@@ -162,9 +169,9 @@ def softmax(x: Any, dim: int, *, dtype: Any = None) -> Tensor:
 
     Raises
     ------
-    DTypeError : a complex tensor.
+    DTypeError : a complex tensor, or a ``dtype`` that is not floating.
     """
-    return _along(x, dim, dtype, "softmax", softmax_)
+    return normalized(x, dim, dtype, "softmax", softmax_)
 
 
 @public
@@ -174,6 +181,6 @@ def log_softmax(x: Any, dim: int, *, dtype: Any = None) -> Tensor:
 
     Raises
     ------
-    DTypeError : a complex tensor.
+    DTypeError : a complex tensor, or a ``dtype`` that is not floating.
     """
-    return _along(x, dim, dtype, "log_softmax", log_softmax_)
+    return normalized(x, dim, dtype, "log_softmax", log_softmax_)

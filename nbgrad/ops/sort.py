@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes as dt
-from ..errors import ArgumentError, ShapeError, message
+from .. import layout as lay
+from ..errors import ArgumentError, OutOfMemoryError, ShapeError, message
 from ..op import Spec, as_tensor, cast, operator
 from ..op.batching import front, materialize
 from ..op.public import public
@@ -17,6 +18,7 @@ from .common import (
     ValuesIndices,
     along,
     axis_of,
+    integer,
     need_elements,
     need_order,
     numeric,
@@ -211,7 +213,8 @@ def _median(x: Any, dim: int | None, keepdim: bool, op: str, skip_nan: bool) -> 
 def median(x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """The lower median of all elements, or ``(values, indices)`` along a dimension.
 
-    NaN propagates. The gradient goes to the chosen element.
+    NaN propagates. The gradient goes to the chosen element alone, with and without ``dim``: of equal elements the
+    one that a stable sort puts in the middle (PyTorch shares it among ties without ``dim``).
     """
     return _median(x, dim, keepdim, "median", False)
 
@@ -238,13 +241,14 @@ def unique(
     Raises
     ------
     TraceError : inside a trace or transform, where values are unknown.
+    IndexingError : ``dim`` of a 0-d tensor.
     """
     x = as_tensor(x, "unique")
     got = np.unique(
         x.detach().numpy(),
         return_inverse=return_inverse,
         return_counts=return_counts,
-        axis=None if dim is None else axis_of(dim, x, "unique"),
+        axis=None if dim is None else lay.existing_axis(dim, x.ndim, "unique"),
     )
     if not isinstance(got, tuple):
         return Tensor(got)
@@ -335,6 +339,9 @@ def bucketize(x: Any, boundaries: Any, *, right: bool = False) -> Tensor:
     return searchsorted(boundaries, x, right=right)
 
 
+_FEWER = "Use unique(return_counts=True) for few large values."
+
+
 @public
 def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Tensor:
     """How often each non-negative integer occurs, or the sum of its weights (differentiable in them).
@@ -343,6 +350,8 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Tensor:
     ------
     TraceError : inside a trace (the length depends on the values).
     ArgumentError : a negative element, or a tensor that is not 1-d and integer.
+    ShapeError : weights of another shape than the tensor.
+    OutOfMemoryError : an element so large that the counts do not fit in memory.
     """
     from .index import unindex
 
@@ -352,13 +361,22 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Tensor:
         raise ArgumentError(
             message("bincount", "the input", f"{x.dtype.name}{list(x.shape)}", "1-d, integers >= 0")
         )
-    size = max(int(values.max()) + 1 if values.size else 0, int(minlength))
+    size = max(
+        int(values.max()) + 1 if values.size else 0, integer(minlength, "bincount", "minlength")
+    )
     at = cast(x, dt.int64)
-    if weights is None:
-        return Tensor(np.bincount(at._data, minlength=size))
-    w = as_tensor(weights, "bincount", "weights")
-    w = cast(w, dt.to_inexact(w.dtype))
-    return unindex(w, at, axes=(0,), shape=(size,))
+    w = None if weights is None else as_tensor(weights, "bincount", "weights")
+    if w is not None and tuple(w.shape) != tuple(x.shape):
+        given, wanted = tuple(w.shape), f"{tuple(x.shape)}, that of the input"
+        raise ShapeError(message("bincount", "argument 'weights' of shape", given, wanted))
+    try:
+        if w is None:
+            return Tensor(np.bincount(at._data, minlength=size))
+        return unindex(cast(w, dt.to_inexact(w.dtype)), at, axes=(0,), shape=(size,))
+    except (MemoryError, OverflowError, ValueError):  # NumPy's three ways to say too large
+        raise OutOfMemoryError(
+            message("bincount", "the number of bins", size, "one that fits in memory", _FEWER)
+        ) from None
 
 
 @operator(
@@ -393,13 +411,21 @@ def _(dims, x, *, bins, low, high):
 def histc(x: Any, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     """Counts of the elements in equal bins from ``min`` to ``max`` (the data's range if they are equal).
 
-    Not differentiable; elements outside are not counted.
+    Not differentiable; elements outside and NaN are not counted.
+
+    Raises
+    ------
+    ArgumentError : no bins, or bounds (given or the data's) that are not finite or out of order.
     """
     x = numeric(x, "histc", real=True)
     low, high = float(min), float(max)
     if low == high and x._data.size:
         data = x.detach().numpy()
         low, high = float(data.min()), float(data.max())
+    bins = integer(bins, "histc", "bins")
+    if not (np.isfinite(low) and np.isfinite(high)):
+        fix = "Pass finite min and max: NaN is then in no bin."
+        raise ArgumentError(message("histc", "the range", (low, high), "finite bounds", fix))
     if bins < 1 or high < low:
         raise ArgumentError(
             message("histc", "the bins", f"{bins} from {low} to {high}", "bins >= 1, max >= min")

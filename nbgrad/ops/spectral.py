@@ -25,6 +25,7 @@ from ..op.samples import Sample
 from ..tensor import Tensor
 from .basic import _h, _t, matmul, sum_
 from .compare import bitwise_not, eq
+from .elementwise import abs as absolute
 from .elementwise import div, mul, real, reciprocal, where, zmul
 from .linalg import (
     _positive_samples,
@@ -262,9 +263,9 @@ def _(g, out, a, *, needs):
 
 def _vector_part(s: Any, mu: Any, mv: Any) -> Any:
     """The cotangent of ``U^H A V`` that comes from those of the vectors, ``mu = U^H gU`` and ``mv = V^H gV``."""
-    sums, total, skews = row(s) + col(s), None, None
+    sums, total, skews, size = row(s) + col(s), None, None, None
     if mu is not None:
-        skews = mu - _h(mu)
+        skews, size = mu - _h(mu), absolute(mu)
         total = mul(divided(skews, mu, s, sums), row(s))
         if mu.dtype.kind == "c":
             phase = div(imaginary(diag_of(mu)), s)
@@ -274,7 +275,8 @@ def _vector_part(s: Any, mu: Any, mv: Any) -> Any:
         part = mul(col(s), divided(skew, mv, s, sums))
         total = part if total is None else total + part
         skews = skew if skews is None else skews + skew
-    return phase_checked(total, skews, mv if mu is None else mu)
+        size = absolute(mv) if size is None else size + absolute(mv)
+    return phase_checked(total, skews, size)
 
 
 @svd.jvp

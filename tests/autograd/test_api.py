@@ -363,3 +363,20 @@ def test_backward_with_create_graph_fills_differentiable_grads():
     g.sum().backward()
     close(x.grad, [6.0, 12.0])
     x.grad = None
+
+
+def test_as_strided_of_a_leaf_that_is_a_view():
+    x = ng.arange(6.0).reshape(2, 3).requires_grad_()
+    y = x.as_strided((2, 2), (1, 1), 0)
+    close(y.detach(), [[0, 1], [1, 2]])
+    close(ng.autograd.grad(y.sum(), x)[0], [[1, 2, 1], [0, 0, 0]])
+    x = ng.arange(6.0)[2::2].requires_grad_()
+    close(ng.autograd.grad(x.as_strided((2,), (2,)).sum(), x)[0], [1, 1])
+
+
+def test_writes_to_a_part_of_a_complex_tensor_are_refused_not_lost():
+    z = ng.tensor([1 + 2j, 3.0])
+    for write in (lambda: ng.real(z).mul_(2), lambda: ng.imag(z).fill_(7), lambda: z.real.mul_(2)):
+        with pytest.raises(AutogradError, match="read-only"):
+            write()
+    assert z.tolist() == [1 + 2j, 3]

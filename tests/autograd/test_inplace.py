@@ -235,3 +235,11 @@ def test_looking_at_a_stale_view_under_no_grad_keeps_its_history():
     with ng.no_grad():
         v.zero_()
     close(grad(v.sum(), w)[0], [2, 0])
+
+
+def test_bool_tensors_are_filled_by_integers():
+    b = ng.ones(3, dtype=ng.bool)
+    assert b.zero_().tolist() == [False] * 3 and b.dtype == ng.bool
+    for value in (1, True, 7, ng.tensor(1)):
+        assert b.zero_().fill_(value).tolist() == [True] * 3
+    assert b.fill_(0).tolist() == [False] * 3

@@ -193,3 +193,30 @@ def test_anomaly_mode_reports_where_zero_wins():
     assert len(mode.zero_wins) == 1
     assert "1 of 2" in mode.zero_wins[0] and "SqrtBackward" in mode.zero_wins[0]
     assert __file__ in mode.zero_wins[0]
+
+
+@pytest.mark.parametrize("mode", [ng.no_grad, ng.inference_mode])
+def test_a_generator_hears_what_is_thrown_and_its_closing(mode):
+    seen = []
+
+    @mode()
+    def numbers():
+        try:
+            seen.append((yield 1))
+            try:
+                yield 2
+            except KeyError:
+                seen.append(("caught", ng.is_grad_enabled()))
+            yield 3
+        finally:
+            seen.append(("closed", ng.is_grad_enabled()))
+
+    it = numbers()
+    assert (next(it), it.send("sent"), it.throw(KeyError("a"))) == (1, 2, 3)
+    it.close()
+    assert seen == ["sent", ("caught", False), ("closed", False)] and ng.is_grad_enabled()
+    it = numbers()
+    next(it)
+    with pytest.raises(ZeroDivisionError):
+        it.throw(ZeroDivisionError())
+    assert seen[-1] == ("closed", False) and ng.is_grad_enabled()

@@ -172,6 +172,10 @@ def test_functional_facade():
     doubled = np.log1p(np.exp(2 * x.detach().numpy())) / 2
     np.testing.assert_allclose(F.softplus(x, 2.0).tolist(), doubled, rtol=1e-14)
     assert F.softplus(x, 1, 1).tolist()[1][0] == 2.0
+    small = ng.tensor([1, 2], dtype=ng.uint8)
+    np.testing.assert_allclose(
+        F.softmin(small, 0).tolist(), F.softmax(ng.tensor([2, 1]), 0).tolist()
+    )
     p = F.softmax(x, dim=1)
     np.testing.assert_allclose(p.sum(1).tolist(), [1, 1])
     np.testing.assert_allclose(ng.log(p).tolist(), F.log_softmax(x, dim=1).tolist())
@@ -185,3 +189,37 @@ def test_closeness():
     assert ng.isclose(x, x, equal_nan=True).tolist() == [True, True, True]
     assert ng.allclose(x[:1], x[:1] + 1e-9) and not ng.allclose(x[:1], x[:1] + 1e-3)
     assert ng.equal(x[2:], x[2:]) and not ng.equal(x, x) and not ng.equal(x, x[:1])
+
+
+def test_python_numbers_stay_weak_in_sums():
+    for dtype in (ng.float32, ng.int32, ng.uint8):
+        x = ng.ones(3, dtype=dtype)
+        for out in (ng.rsub(x, 5), ng.rsub(x, 5, alpha=2), ng.add(x, 3, alpha=2)):
+            assert out.dtype == dtype
+    x = ng.ones(3, dtype=ng.float32)
+    assert ng.rsub(x, 0.5).dtype == ng.sub(x, 0.5, alpha=2).dtype == ng.float32
+    assert ng.rsub(x, 0.5).tolist() == [-0.5] * 3 and ng.sub(x, 0.5, alpha=4).tolist() == [-1] * 3
+    assert ng.add(ng.ones(2, dtype=ng.int32), 3, alpha=2).tolist() == [7, 7]
+
+
+def test_pytorchs_keyword_names():
+    x, y = ng.tensor([1.0, 2.0, 3.0]), ng.tensor([4.0, 5.0, 6.0])
+    calls = {
+        "flip": (ng.flip(x, dims=[0]), [3, 2, 1]),
+        "arange": (ng.arange(start=1, end=7, step=2), [1, 3, 5]),
+        "arange from 0": (ng.arange(end=3), [0, 1, 2]),
+        "arange by both": (ng.arange(1, end=4), [1, 2, 3]),
+        "swapaxes": (ng.swapaxes(ng.outer(x, vec2=y), axis0=0, axis1=1)[0], [4, 8, 12]),
+        "scatter": (x.scatter(0, ng.tensor([1]), value=9.0), [1, 9, 3]),
+        "lerp": (ng.lerp(x, end=y, weight=0.5), [2.5, 3.5, 4.5]),
+        "exp": (ng.exp(input=x * 0), [1, 1, 1]),
+        "mul": (ng.mul(x, other=y), [4, 10, 18]),
+        "maximum": (x.maximum(other=y), [4, 5, 6]),
+        "complex": (ng.complex(real=x, imag=y), [1 + 4j, 2 + 5j, 3 + 6j]),
+    }
+    for name, (got, want) in calls.items():
+        assert got.tolist() == want, name
+
+
+def test_dir_lists_only_what_exists():
+    assert all(hasattr(ng, name) for name in dir(ng))

@@ -498,3 +498,23 @@ def test_nan_propagates():
     for f in (la.inv, la.det, la.cholesky, la.eigvalsh, la.svdvals, la.pinv):
         out = f(ng.tensor(a)).numpy()
         assert np.isfinite(out[0]).all() and np.isnan(out[1]).all()
+
+
+def test_a_function_of_complex_factors_that_is_constant_has_second_derivative_zero():
+    for shape in ((3, 2), (2, 3), (3, 3)):
+        a = ng.tensor(draw(*shape, kind="c"), requires_grad=True)
+        w = ng.tensor(draw(*shape, kind="c") + 0.5j)
+        u, s, vh = la.svd(a, full_matrices=False)
+        (g,) = grad((u * s) @ vh, a, w, create_graph=True)  # the matrix itself: g is w
+        (h,) = grad((g * g.conj()).real.sum(), a)
+        np.testing.assert_allclose(h.numpy(), 0, atol=1e-10)
+
+
+def test_matrix_rank_tolerances():
+    a = ng.tensor(np.diag([10.0, 4.0, 0.1]))
+    assert int(la.matrix_rank(a)) == 3
+    assert int(la.matrix_rank(a, 0.5)) == int(la.matrix_rank(a, atol=0.5)) == 2  # absolute
+    assert int(la.matrix_rank(a, rtol=0.5)) == 1
+    assert int(la.matrix_rank(a, 5.0, rtol=0.001)) == 1
+    pair = ng.stack([a, a])
+    assert la.matrix_rank(pair, ng.tensor([0.01, 5.0])).tolist() == [3, 1]

@@ -413,3 +413,33 @@ def test_quantile_propagates_nan():
     a[0, 1, 2] = np.nan
     got = ng.quantile(ng.from_numpy(a), 0.5, 2).numpy()
     assert np.isnan(got[0, 1]) and not np.isnan(np.delete(got.reshape(-1), 1)).any()
+
+
+@pytest.mark.parametrize("dim", [(), []])
+def test_no_dimension_means_all_in_every_reduction(dim):
+    x = ng.tensor([[0.5, 1.5, 3.0], [2.0, 0.25, 1.0]])
+    names = "sum mean prod nansum nanmean var std norm any all count_nonzero amax amin logsumexp"
+    for name in names.split():
+        got, want = getattr(ng, name)(x, dim=dim), getattr(ng, name)(x, dim=(0, 1))
+        assert tuple(got.shape) == () and float(got) == float(want), name
+        assert tuple(getattr(ng, name)(x, dim=dim, keepdim=True).shape) == (1, 1), name
+
+
+def test_the_result_has_the_dtype_asked_for():
+    x = ng.tensor([1, 2, 0])
+    assert x.sum(dtype=ng.bool).dtype == ng.bool and bool(x.sum(dtype=ng.bool))
+    assert x.sum(dtype=ng.int32).dtype == ng.int32 and x.prod(dtype=ng.int16).dtype == ng.int16
+
+
+def test_numpy_integers_are_dimensions():
+    x = ng.tensor([[1.0, 5.0], [4.0, 2.0]])
+    assert x.amax(dim=np.int64(0)).tolist() == [4, 5] and x.amin(dim=np.int64(1)).tolist() == [1, 2]
+    assert x.aminmax(dim=np.int64(0)).max.tolist() == [4, 5]
+
+
+def test_the_count_norm_has_gradient_zero():
+    x = ng.tensor([1.0, 0.0, math.nan, math.inf], requires_grad=True)
+    n = ng.norm(x, 0)
+    assert float(n) == 3 and grad(n, x)[0].tolist() == [0, 0, 0, 0]
+    z = ng.tensor([1j, 0.0], requires_grad=True)
+    assert ng.norm(z, 0).dtype == ng.float64 and grad(ng.norm(z, 0), z)[0].tolist() == [0, 0]

@@ -141,3 +141,8 @@ def test_in_place_and_mistakes():
         x.cumsum(1)
     with pytest.raises(ShapeError, match="diff: the tensor's shape"):
         ng.diff(ng.tensor(1.0))
+
+
+def test_the_zeroth_difference_joins_nothing():
+    x = ng.tensor([1.0, 3.0])
+    assert ng.diff(x, n=0, append=x, prepend=x).tolist() == [1, 3]

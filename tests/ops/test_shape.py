@@ -309,3 +309,19 @@ def test_parts_of_complex_tensors_refuse_writes():
     with pytest.raises(AutogradError, match="read-only; clone"):
         z.detach().real.mul_(2)
     assert z.detach().imag.clone().mul_(2).tolist() == [4, 6]
+
+
+def test_rot90_leaves_a_tensor_count_alone():
+    k = ng.tensor(5)
+    x = ng.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    assert ng.rot90(x, k).tolist() == np.rot90(x.numpy()).tolist() and int(k) == 5
+
+
+def test_an_empty_part_of_cat_stays_in_the_graph():
+    e = ng.zeros(0, requires_grad=True)
+    for dim in (0, 1):
+        out = ng.cat([e, ng.ones(2, 2), ng.zeros(0)], dim)
+        assert out.tolist() == [[1, 1], [1, 1]] and out.requires_grad
+        assert tuple(grad(out.sum(), e)[0].shape) == (0,)
+    with pytest.raises(ShapeError, match=r"tensors\[2\] is \(3, 4\)"):
+        ng.cat([ng.ones(2, 2), e, ng.ones(3, 4)])

@@ -147,3 +147,25 @@ def test_wrong_ranks():
         ng.topk(ng.from_numpy(X), 9, 1)
     with pytest.raises(ArgumentError, match="kthvalue: argument 'k' is 0"):
         ng.kthvalue(ng.from_numpy(X), 0)
+
+
+def test_quantile_is_differentiable_in_q():
+    x = ng.tensor([1.0, 2.0, 4.0, 8.0], requires_grad=True)
+    q = ng.tensor([0.1, 0.4, 0.9], requires_grad=True)
+    assert grad(ng.quantile(x, q).sum(), q)[0].tolist() == pytest.approx([3, 6, 12])
+    check_grads(lambda x, q: ng.quantile(x, q), (x, q), order=2)
+    for flat in ("lower", "higher", "nearest", "midpoint"):
+        out = ng.quantile(x, q, interpolation=flat)
+        assert grad(out.sum(), q)[0].tolist() == [0, 0, 0]
+        np.testing.assert_array_equal(
+            out.detach().numpy(), np.quantile(x.detach().numpy(), q.detach().numpy(), method=flat)
+        )
+    many = ng.func.vmap(lambda q: ng.quantile(x, q))(ng.tensor([0.4, 1.5])).tolist()
+    assert many[0] == pytest.approx(2.4) and math.isnan(many[1])
+    _, t = ng.func.jvp(lambda q: ng.quantile(x, q), (ng.tensor(0.4),), (ng.tensor(1.0),))
+    assert float(t) == pytest.approx(6)
+
+
+def test_the_whole_median_gives_its_gradient_to_one_of_equals():
+    x = ng.tensor([2.0, 1.0, 2.0, 2.0, 5.0], requires_grad=True)
+    assert sorted(grad(ng.median(x), x)[0].tolist()) == [0, 0, 0, 0, 1]
