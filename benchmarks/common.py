@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+SETTLE = 0.4  # seconds
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -36,6 +37,9 @@ def compare(
     times: dict[str, list[float]] = {name: [] for name in peers}
     for _ in range(rounds):
         for name, fn in peers.items():
+            # OpenMP workers of the peer before keep a core busy for a while after their last region
+            time.sleep(SETTLE)
+            fn()
             times[name].append(seconds(fn, repeats[name]))
     return {name: statistics.median(t) for name, t in times.items()}
 

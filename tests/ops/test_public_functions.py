@@ -77,6 +77,8 @@ ROWS = {
     "relu6": (ng.relu6, 4 * A), "hardtanh": (lambda a: ng.hardtanh(a, -0.9, 1.3), A),
     "absolute": (ng.absolute, A), "conjugate": (ng.conjugate, A + 1j * B),
     "polar": (ng.polar, pos(2, 3), A),
+    "real": (lambda a, b: ng.real(ng.complex(a, b) ** 2), A, B),
+    "imag": (lambda a, b: ng.imag(ng.complex(a, b) ** 2), A, B),
     "sign": (ng.sign, A), "fix": (ng.fix, A), "round": (ng.round, A),
     "remainder": (ng.remainder, 3 * A, pos(2, 3) + 4), "fmod": (ng.fmod, 3 * A, pos(2, 3) + 6),
     "nan_to_num": (ng.nan_to_num, A),
