@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import layout as lay
+from ..errors import UnsupportedError
 from ..layout import Layout
 from ..op import Spec, ViewOp, operator, view
 from ..op.samples import calls
@@ -383,7 +384,9 @@ def unview(g, *, layout, base_layout):
 
 def _dense_index(out: np.ndarray, layout: Layout) -> Layout:
     if not lay.is_contiguous(array_layout(out)):
-        raise NotImplementedError("overlapping views of a non-contiguous base")
+        raise UnsupportedError(
+            "as_strided: the gradient of an overlapping view needs a contiguous base; call contiguous() on it first."
+        )
     return layout
 
 
