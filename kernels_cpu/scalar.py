@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-_INFIX = {
+INFIX = {
     "add": "+",
     "sub": "-",
     "mul": "*",
@@ -68,8 +68,8 @@ VECMATH = frozenset(
 def template(op: str, dtype: np.dtype, arg_dtypes: list[np.dtype], args: list[str]) -> str:
     """Source text of primitive ``op`` with result ``dtype`` applied to the named arguments."""
     kind = arg_dtypes[0].kind if arg_dtypes else dtype.kind
-    if op in _INFIX:
-        text = f"{args[0]} {_INFIX[op]} {args[1]}"
+    if op in INFIX:
+        text = f"{args[0]} {INFIX[op]} {args[1]}"
         # float32 with float32 stays float32 in Numba, small integers do not: wrap them back
         return f"{dtype.name}({text})" if dtype.kind in "iu" and dtype.itemsize < 8 else text
     if op == "select":

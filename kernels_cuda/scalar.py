@@ -14,25 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from kernels_cpu.scalar import INFIX
+
 from . import _compat
 
-_INFIX = {
-    "add": "+",
-    "sub": "-",
-    "mul": "*",
-    "div": "/",
-    "lt": "<",
-    "le": "<=",
-    "gt": ">",
-    "ge": ">=",
-    "eq": "==",
-    "ne": "!=",
-    "and": "&",
-    "or": "|",
-    "xor": "^",
-    "shl": "<<",
-    "shr": ">>",
-}
+# integer division and remainder have a form of their own below, which gives 0 for a zero divisor
+_INFIX = {op: sign for op, sign in INFIX.items() if op not in ("ifloordiv", "imod")}
 _TYPES = (
     "float64",
     "float32",

@@ -86,21 +86,6 @@ def set_default_dtype(dtype: object) -> None:
     _default = found
 
 
-def is_floating(dtype: np.dtype) -> bool:
-    """True for real floating dtypes."""
-    return dtype.kind == "f"
-
-
-def is_complex(dtype: np.dtype) -> bool:
-    """True for complex dtypes."""
-    return dtype.kind == "c"
-
-
-def is_inexact(dtype: np.dtype) -> bool:
-    """True for dtypes that can carry a gradient."""
-    return dtype.kind in "fc"
-
-
 def to_real(dtype: np.dtype) -> np.dtype:
     """The real counterpart of a complex dtype; other dtypes unchanged."""
     return _REAL_OF.get(dtype, dtype)

@@ -221,39 +221,6 @@ def reshape(layout: Layout, shape: Ints) -> Layout | None:
     return Layout(shape, tuple(reversed(strides)), layout.offset)
 
 
-def slice_axis(layout: Layout, axis: int, start: int, length: int, step: int = 1) -> Layout:
-    """Elements ``start, start + step, ...`` (``length`` of them) along an axis."""
-    shape, strides = list(layout.shape), list(layout.strides)
-    offset = layout.offset + (start * strides[axis] if length else 0)
-    shape[axis], strides[axis] = length, strides[axis] * step
-    return Layout(tuple(shape), tuple(strides), offset)
-
-
-def select(layout: Layout, axis: int, index: int) -> Layout:
-    """Drop an axis at a non-negative index."""
-    shape, strides = layout.shape, layout.strides
-    return Layout(
-        shape[:axis] + shape[axis + 1 :],
-        strides[:axis] + strides[axis + 1 :],
-        layout.offset + index * strides[axis],
-    )
-
-
-def unsqueeze(layout: Layout, axis: int) -> Layout:
-    """Insert a dimension of size 1."""
-    shape, strides = list(layout.shape), list(layout.strides)
-    step = strides[axis] * shape[axis] if axis < len(shape) else 1
-    shape.insert(axis, 1)
-    strides.insert(axis, step)
-    return Layout(tuple(shape), tuple(strides), layout.offset)
-
-
-def squeeze(layout: Layout, axes: Ints) -> Layout:
-    """Drop the given dimensions of size 1."""
-    keep = [i for i in range(len(layout.shape)) if i not in axes]
-    return permute(layout, tuple(keep))
-
-
 def diagonal(layout: Layout, offset: int, axis1: int, axis2: int) -> Layout:
     """The ``offset``-th diagonal of two axes, as a new last dimension."""
     n1, n2 = layout.shape[axis1], layout.shape[axis2]

@@ -197,9 +197,7 @@ def saved_by_name(node: Any, name: str) -> Any:
 def saved_values(node: Any) -> dict:
     """What a node saved: input position (or ``"out"``) to tensor, with history."""
     if hasattr(node, "plan"):
-        from ..op.elementwise import rebuild
-
-        inputs, out = rebuild(node)
+        inputs, out = node.plan.restore(node)
     elif hasattr(node, "op"):
         from ..op.base import restore
 

@@ -19,7 +19,7 @@ from ..errors import ArgumentError, DTypeError, message
 from ..state import state
 from ..tensor import Tensor, level_of, shallow
 from . import fastpath
-from .base import Operator, as_saved, saved_pairs
+from .base import Operator
 from .dispatch import (
     CONSTANT,
     as_tensor,
@@ -302,16 +302,6 @@ class Elementwise(Operator):
 
         shape = broadcast_shapes(*(s.shape for s in specs), op=self.name)
         return Spec(shape, trace_body(self, tuple(s.dtype for s in specs))[1].dtype)
-
-
-def rebuild(node: Any) -> tuple[list[Any], Any]:
-    """Saved inputs (None where not saved) and output of an elementwise node, with their edges."""
-    plan = node.plan
-    values = saved_pairs(node)
-    inputs: list[Any] = [None] * plan.op.nin
-    for i in plan.saved:
-        inputs[i] = as_saved(*next(values), node.edges[i], node.nrs[i] if node.nrs else 0)
-    return inputs, as_saved(*next(values), node, 0) if plan.save_out else None
 
 
 def elementwise(

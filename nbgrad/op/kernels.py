@@ -153,6 +153,14 @@ class Plan:
 
     def vjp(self, node: Any, g: Tensor) -> tuple:
         """Cotangents in operator vocabulary."""
+        xs, out = self.restore(node)
+        shapes = node.shapes
+        if shapes is None and self.simple:
+            return tuple([rule and rule(g, xs, out) for rule in self.rules])
+        return self._fitted(g, xs, out, shapes)
+
+    def restore(self, node: Any) -> tuple[list[Any], Any]:
+        """Saved inputs (None where not saved) and output of a node, with their edges."""
         values, edges = node.unpack(), node.edges
         vers = node.vers or _NO_CELLS  # saved_tensors_hooks: no versions to follow
         nrs = node.nrs or _ZEROS
@@ -170,10 +178,7 @@ class Plan:
         if self.save_out:
             v = values[k]
             out = v if isinstance(v, Tensor) else Tensor(v, node, 0, vers[cell])
-        shapes = node.shapes
-        if shapes is None and self.simple:
-            return tuple([rule and rule(g, xs, out) for rule in self.rules])
-        return self._fitted(g, xs, out, shapes)
+        return xs, out
 
     def _fitted(self, g: Tensor, xs: list[Any], out: Any, shapes: tuple | None) -> tuple:
         """Cotangents brought to the shapes and dtypes of their inputs."""
