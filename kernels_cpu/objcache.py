@@ -78,7 +78,8 @@ def _environment() -> tuple[str, ...]:
     return _env
 
 
-def _target_machine():
+def target_machine():
+    """The code generator for this CPU."""
     global _target
     if _target is None:
         llvm.initialize_native_target()
@@ -116,9 +117,10 @@ def _resolve_symbols(obj: bytes) -> None:
         _resolved = True
 
 
-def _link(obj: bytes, symbol: str) -> int:
+def link(obj: bytes, symbol: str) -> int:
+    """Load an object file into the process; the address of one of its functions."""
     _resolve_symbols(obj)
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target_machine())
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine())
     engine.add_object_file(llvm.ObjectFileRef.from_data(obj))
     engine.finalize_object()
     address = engine.get_function_address(symbol)
@@ -146,7 +148,7 @@ def load(key: str) -> int | None:
         if hashlib.sha256(obj).hexdigest() != check:
             raise ValueError("bad checksum")
         with _lock:
-            return _link(obj, symbol)
+            return link(obj, symbol)
     except (ValueError, RuntimeError, UnicodeDecodeError):
         with contextlib.suppress(OSError):
             path.unlink()

@@ -17,6 +17,8 @@ from .autograd.grad_mode import (
     no_grad,
     set_grad_enabled,
 )
+from .compile import compile
+from .control import cond, fori_loop, scan, switch, while_loop
 from .device import Device as device
 from .dtypes import (
     bool_,
@@ -73,6 +75,14 @@ from .random import (
     seed,
     set_rng_state,
 )
+from .sparse import (
+    hessian_operator,
+    hessian_sparsity,
+    jacobian_operator,
+    jacobian_sparsity,
+    sparse_hessian,
+    sparse_jacobian,
+)
 from .tape import Tape, trace
 from .tensor import Size, Tensor
 
@@ -89,7 +99,7 @@ cfloat, cdouble = complex64, complex128
 inf, nan, pi, e = dtypes.INF, dtypes.NAN, dtypes.PI, dtypes.E
 newaxis = None
 
-_LAZY = ("cuda", "linalg", "nn", "testing", "utils")
+_LAZY = ("cuda", "linalg", "nn", "pde", "testing", "utils")
 
 
 def __getattr__(name: str) -> _Any:

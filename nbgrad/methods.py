@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import os
+import traceback
 from typing import Any
 
 import numpy as np
@@ -156,7 +158,8 @@ def _concrete(t: Tensor, op: str) -> np.ndarray:
         level = level_of(data)
         raise TraceError(
             f"{op}: the value is not known inside {level.name if level else 'a transform'}; Python code cannot "
-            "read it here. Use ng.where for a choice by value, or compute it outside."
+            f"read it here{_user_line()}. Use ng.where or ng.cond for a choice by value, ng.scan or ng.while_loop for "
+            "a loop, or compute it outside."
         )
     if on_device(data):
         if op not in ("item", "bool", "tolist", "pickle"):
@@ -169,6 +172,15 @@ def _concrete(t: Tensor, op: str) -> np.ndarray:
     if state.tracer is not None:
         state.tracer.interpreter.host_read(t, data)
     return data
+
+
+def _user_line() -> str:
+    """Where the user's code is, for messages: ``" (file.py:12: if x > 0:)"``."""
+    package = os.path.dirname(os.path.abspath(__file__)) + os.sep
+    frames = [
+        f for f in traceback.extract_stack() if not f.filename.startswith((package, "<nbgrad"))
+    ]
+    return f" ({frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line})" if frames else ""
 
 
 @method

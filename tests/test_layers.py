@@ -16,8 +16,10 @@ LAYERS = [
     {"op", "utils.pytree"},
     {"ops"},
     {"autograd", "tape", "func", "utils"},
+    {"control"},
     {"methods", "methods_autograd", "interop", "printing", "random"},
-    {"nn", "linalg", "special", "fft", "testing", "cuda", "pde", "optim", "amp"},
+    {"compile", "sparse"},
+    {"nn", "linalg", "special", "fft", "testing", "cuda", "pde", "njit", "optim", "amp"},
 ]
 
 

@@ -56,7 +56,7 @@ def power_edges(x, y, magnitude):
     odd = whole & (rint(half) != half)
     shrinks = (a == 0.0) == (y < 0.0)
     result = select((a == 0.0) | (a == INF), select(shrinks, INF, 0.0), magnitude)
-    result = select((x < 0.0) & (a < INF) & (not whole), NAN, result)
+    result = select((x < 0.0) & (a < INF) & (rint(y) != y), NAN, result)
     result = select(a == 1.0, select(x > 0.0, 1.0, select(whole, 1.0, NAN)), result)
     result = select((f64_bits(x) < 0) & odd, -result, result)
     result = select((x != x) | (y != y), x + y, result)

@@ -299,6 +299,14 @@ def _matches(x: np.ndarray, base: Layout) -> bool:
 class StridedView(ViewOp):
     """``strided_view``: any layout over a base's memory (``as_strided``, refreshed views)."""
 
+    def __call__(self, x: Any, **params: Any) -> Any:
+        out = super().__call__(x, **params)
+        known = x._meta
+        moved = type(x._data) is np.ndarray and not _matches(x._data, params["base_layout"])
+        if moved or (known is not None and known.base is not None):
+            return clone(out)  # the memory is not laid out as base_layout says: no view of it
+        return out
+
     def forward(self, arrays: Any, params: dict) -> Any:
         (x,) = arrays
         layout, base = params["layout"], params["base_layout"]

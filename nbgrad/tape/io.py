@@ -18,14 +18,19 @@ from .program import Guard, Instruction, Tape
 FORMAT = 1
 
 
-def encode(value: Any) -> Any:
-    """A parameter as JSON: tuples, layouts and dtypes are tagged."""
+Arrays = dict[str, np.ndarray]
+
+
+def encode(value: Any, arrays: Arrays) -> Any:
+    """A parameter as JSON: tuples, layouts, dtypes and tapes are tagged; arrays of sub-tapes go to ``arrays``."""
+    if isinstance(value, Tape):
+        return {"tape": encode_tape(value, arrays)}
     if isinstance(value, Layout):
         return {"layout": [list(value.shape), list(value.strides), value.offset]}
     if isinstance(value, np.dtype):
         return {"dtype": value.name}
     if isinstance(value, tuple):
-        return {"tuple": [encode(v) for v in value]}
+        return {"tuple": [encode(v, arrays) for v in value]}
     if isinstance(value, complex):
         return {"complex": [value.real, value.imag]}
     if isinstance(value, float) and not np.isfinite(value):
@@ -37,10 +42,12 @@ def encode(value: Any) -> Any:
     )
 
 
-def decode(value: Any) -> Any:
+def decode(value: Any, arrays: Arrays) -> Any:
     """The inverse of `encode`."""
     if not isinstance(value, dict):
         return value
+    if "tape" in value:
+        return decode_tape(value["tape"], arrays)
     if "layout" in value:
         shape, strides, offset = value["layout"]
         return Layout(tuple(shape), tuple(strides), offset)
@@ -50,7 +57,7 @@ def decode(value: Any) -> Any:
         return complex(*value["complex"])
     if "float" in value:
         return float(value["float"])
-    return tuple(decode(v) for v in value["tuple"])
+    return tuple(decode(v, arrays) for v in value["tuple"])
 
 
 _KINDS = {"leaf": "leaf", "none": "none", "tuple": tuple, "list": list, "dict": dict}
@@ -76,15 +83,23 @@ def decode_tree(data: Any) -> Any:
     return pytree.TreeDef(_KINDS[name], tuple(keys), tuple(decode_tree(c) for c in children))
 
 
-def save(tape: Tape, path: Any) -> None:
-    """Write a tape; captured tensors are written with their present values."""
-    program = {
-        "format": FORMAT,
+def encode_tape(tape: Tape, arrays: Arrays) -> dict:
+    """A tape as JSON; its arrays join ``arrays`` under a prefix of its own."""
+    prefix = f"{len(arrays)}/" if arrays else ""
+    arrays |= {f"{prefix}v{v}": t.detach().cpu().numpy() for v, t in tape.captured.items()}
+    arrays |= {f"{prefix}g{k}": g.value for k, g in enumerate(tape.guards)}
+    return {
+        "prefix": prefix,
         "inputs": tape.inputs,
         "outputs": tape.outputs,
         "specs": {str(v): [list(s.shape), s.dtype.name] for v, s in tape.specs.items()},
         "instructions": [
-            [i.op, list(i.inputs), {k: encode(v) for k, v in i.params.items()}, list(i.outputs)]
+            [
+                i.op,
+                list(i.inputs),
+                {k: encode(v, arrays) for k, v in i.params.items()},
+                list(i.outputs),
+            ]
             for i in tape.instructions
         ],
         "writes": sorted(tape.writes),
@@ -93,11 +108,15 @@ def save(tape: Tape, path: Any) -> None:
         "in_tree": encode_tree(tape.in_tree),
         "out_tree": encode_tree(tape.out_tree),
     }
-    arrays = {f"v{v}": t.detach().cpu().numpy() for v, t in tape.captured.items()}
-    arrays |= {f"g{k}": g.value for k, g in enumerate(tape.guards)}
+
+
+def save(tape: Tape, path: Any) -> None:
+    """Write a tape; captured tensors are written with their present values."""
+    arrays: Arrays = {}
+    program = {"format": FORMAT, **encode_tape(tape, arrays)}
     text = np.frombuffer(json.dumps(program).encode(), np.uint8)
     with open(path, "wb") as f:
-        np.savez(f, program=text, **arrays)
+        np.savez(f, program=text, **arrays)  # type: ignore[arg-type]
 
 
 def load(path: Any) -> Tape:
@@ -117,7 +136,14 @@ def load(path: Any) -> Tape:
         ) from error
     if program.get("format") != FORMAT:
         raise TraceError(message("load", "the tape's format", program.get("format"), f"{FORMAT}"))
-    tape = Tape()
+    tape = decode_tape(program, data)
+    tape.verify()
+    return tape
+
+
+def decode_tape(program: dict, data: Arrays) -> Tape:
+    """The inverse of `encode_tape`."""
+    tape, prefix = Tape(), program.get("prefix", "")
     tape.inputs, tape.outputs = program["inputs"], program["outputs"]
     tape.writes = set(program["writes"])
     tape.specs = {
@@ -128,12 +154,14 @@ def load(path: Any) -> Tape:
         if op not in REGISTRY:
             raise TraceError(f"load: operator '{op}' is not in this version of nbgrad")
         tape.instructions.append(
-            Instruction(op, tuple(ins), {k: decode(v) for k, v in params.items()}, tuple(outs))
+            Instruction(
+                op, tuple(ins), {k: decode(v, data) for k, v in params.items()}, tuple(outs)
+            )
         )
-    tape.captured = {v: Tensor(data[f"v{v}"]) for v in program["captured"]}
+    tape.captured = {v: Tensor(data[f"{prefix}v{v}"]) for v in program["captured"]}
     tape.guards = [
-        Guard(v, data[f"g{k}"], what, at) for k, (v, what, at) in enumerate(program["guards"])
+        Guard(v, data[f"{prefix}g{k}"], what, at)
+        for k, (v, what, at) in enumerate(program["guards"])
     ]
     tape.in_tree, tape.out_tree = decode_tree(program["in_tree"]), decode_tree(program["out_tree"])
-    tape.verify()
     return tape

@@ -50,6 +50,7 @@ class Tape:
         self.outputs: list[int] = []
         self.instructions: list[Instruction] = []
         self.specs: dict[int, Spec] = {}
+        self.count = 0  # variables ever made: numbers are not used twice
         self.captured: dict[int, Tensor] = {}
         self.guards: list[Guard] = []
         self.frozen: dict[int, np.ndarray] = {}
@@ -63,7 +64,7 @@ class Tape:
     # -- building -------------------------------------------------------------------------------
     def new_var(self, spec: Spec) -> int:
         """A fresh variable."""
-        var = len(self.specs)
+        var, self.count = self.count, self.count + 1
         self.specs[var] = Spec(tuple(spec[0]), spec[1])
         return var
 

@@ -38,6 +38,21 @@ def param_text(params: dict) -> str:
     return "".join(f", {k}={_value_text(v)}" for k, v in params.items())
 
 
+def separate_tapes(params: dict) -> tuple[dict, list[tuple[str, Any]]]:
+    """Ordinary parameters, and the tapes among them (also in tuples) with their names."""
+    from .program import Tape
+
+    plain, tapes = {}, []
+    for name, value in params.items():
+        if isinstance(value, Tape):
+            tapes.append((name, value))
+        elif isinstance(value, tuple) and value and all(isinstance(v, Tape) for v in value):
+            tapes += [(f"{name}[{k}]", v) for k, v in enumerate(value)]
+        else:
+            plain[name] = value
+    return plain, tapes
+
+
 def _value_text(v: Any) -> str:
     if isinstance(v, Layout):
         return f"<{list(v.shape)} strides {list(v.strides)} offset {v.offset}>"
@@ -55,7 +70,7 @@ def constant_text(tensor: Any) -> str:
 
 
 def text(tape: Tape) -> str:
-    """The whole program, one line an instruction."""
+    """The whole program, one line an instruction; the sub-tapes of one stand indented under it."""
     lines = [f"tape({', '.join(f'%{v} {type_text(tape.specs[v])}' for v in tape.inputs)}):"]
     for v, t in tape.captured.items():
         lines.append(f"  %{v} {type_text(tape.specs[v])} = {constant_text(t)}")
@@ -65,7 +80,10 @@ def text(tape: Tape) -> str:
             lines.append(_guard_text(guards.pop(0)))
         outs = ", ".join(f"%{v} {type_text(tape.specs[v])}" for v in ins.outputs)
         args = ", ".join(f"%{v}" for v in ins.inputs)
-        lines.append(f"  {outs} = {ins.op}({args}{param_text(ins.params)})")
+        plain, inner = separate_tapes(ins.params)
+        lines.append(f"  {outs} = {ins.op}({args}{param_text(plain)})")
+        for name, sub in inner:
+            lines += [f"    {line}" for line in f"{name}: {text(sub)}".splitlines()]
     lines += [_guard_text(g) for g in guards]
     lines.append(f"  return {', '.join(f'%{v}' for v in tape.outputs)}")
     return "\n".join(lines)

@@ -27,7 +27,7 @@ def rebuild(tape: Tape, instructions: Iterable[Instruction], replace: dict[int, 
         return v
 
     new = Tape()
-    new.specs, new.inputs = dict(tape.specs), list(tape.inputs)
+    new.specs, new.inputs, new.count = dict(tape.specs), list(tape.inputs), tape.count
     new.captured, new.frozen = dict(tape.captured), dict(tape.frozen)
     new.in_tree, new.out_tree = tape.in_tree, tape.out_tree
     new.environment = list(tape.environment)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import TraceError
 from ..op import REGISTRY
+from .show import separate_tapes
 
 if TYPE_CHECKING:
     from .program import Tape
@@ -26,6 +27,11 @@ def verify(tape: Tape) -> None:
         for v in ins:
             if v not in defined:
                 raise TraceError(f"verify: {where}: %{v} is used before it is defined")
+        for label, inner in separate_tapes(params)[1]:
+            try:
+                verify(inner)
+            except TraceError as error:
+                raise TraceError(f"{error} (in {label} of {where})") from None
         got = op.infer_out([tape.specs[v] for v in ins], params)
         specs = got if type(got) is tuple else (got,)
         if len(specs) != len(outs):

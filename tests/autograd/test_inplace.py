@@ -243,3 +243,13 @@ def test_bool_tensors_are_filled_by_integers():
     for value in (1, True, 7, ng.tensor(1)):
         assert b.zero_().fill_(value).tolist() == [True] * 3
     assert b.fill_(0).tolist() == [False] * 3
+
+
+def test_the_adjoint_of_a_view_of_a_view_is_no_view_of_the_wrong_memory():
+    cotangent = ng.tensor(np.arange(8.0).reshape(4, 2))
+    x = ng.zeros(2, 2).requires_grad_()
+    z = ng.zeros(2, 4).requires_grad_()
+    row = ng.autograd.grad(z[1], z, x.t().reshape(4), create_graph=True)[0]
+    for create_graph in (False, True):
+        (g,) = ng.autograd.grad(row.t(), x, cotangent, retain_graph=True, create_graph=create_graph)
+        assert g.detach().numpy().tolist() == [[1, 5], [3, 7]]

@@ -18,6 +18,10 @@ importlib.import_module("nbgrad.autograd.custom_op")  # loaded with the first cu
 # differentiable operators that are checked through others, with the reason
 INTERNAL: dict[str, str] = {
     "custom_function": "its rules are the user's (tests/autograd/test_function)",
+    **dict.fromkeys(
+        ("scan", "scan_reverse", "while_loop", "within_limit", "cond", "switch"),
+        "its rules are those of its sub-tapes (tests/control)",
+    ),
     "svd_full": "its rules only raise (test_linalg)",
     "qr_complete": "its rules only raise (test_linalg)",
 }

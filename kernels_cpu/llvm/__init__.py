@@ -1,0 +1,1 @@
+"""Vector code for the compiler: LLVM assembly written as text."""

@@ -1,0 +1,252 @@
+"""``ng.compile``: one specialisation per signature, found again by a cheap key."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes as dt
+from ..errors import ArgumentError, message
+from ..op import Spec, as_tensor
+from ..state import state
+from ..tape.program import Tape, _unchanged
+from ..tape.record import captured_numbers, trace_flat
+from ..tensor import Tensor, new_epoch
+from ..utils import pytree
+from .program import Program, check_pure, close, compiled_call
+
+STORM = 8  # specialisations of one function after which a warning says why
+
+
+class RecompilationWarning(UserWarning):
+    """A compiled function is specialised again and again."""
+
+
+class Specialisation:
+    """A function compiled for one signature: the program and what the trace assumed."""
+
+    def __init__(self, program: Program, captured: list[Tensor], tape: Tape):
+        self.program, self.captured = program, captured
+        self.out_tree = tape.out_tree
+        self.frozen = [(tape.captured[v], a) for v, a in tape.frozen.items()]
+        self.environment = tape.environment
+
+    def stale(self) -> str:
+        """Why the trace no longer describes the function, or an empty string."""
+        for holder, key, value, where in self.environment:
+            if not _unchanged(holder, key, value):
+                return f"{where} '{key}' has changed"
+        for t, frozen in self.frozen:
+            if not np.array_equal(t._data, frozen, equal_nan=True):
+                return "a captured NumPy array has changed"
+        for t, spec in zip(
+            self.captured, self.program.in_specs[-len(self.captured) :], strict=False
+        ):
+            if tuple(t.shape) != tuple(spec.shape) or t.dtype != spec.dtype:
+                return "a captured tensor has another shape or dtype"
+        return ""
+
+
+class Compiled:
+    """A function that is traced, compiled and cached per signature. Made by `compile`."""
+
+    def __init__(self, fn: Callable, static_argnums: tuple[int, ...], verbose: bool):
+        functools.update_wrapper(self, fn)
+        self.fn, self.static, self.verbose = fn, static_argnums, verbose
+        self._known: dict[Any, Specialisation] = {}
+        self._lock = threading.RLock()
+        self._reasons: list[str] = []
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if state.tracer is not None:  # an outer trace sees through: it can fuse more
+            return self.fn(*args, **kwargs)
+        leaves, tensors, key = self._signature(args, kwargs)
+        found = self._find(key, args, kwargs, leaves)
+        inputs = [*tensors, *found.captured]
+        if state.fast == 0 or (state.fast > 0 and all(_plain(t) for t in inputs)):
+            outs = [Tensor(o) for o in found.program.run([t._data for t in inputs])]
+        else:
+            outs = compiled_call(*inputs, program=found.program)
+        return pytree.unflatten(found.out_tree, outs)
+
+    def program(self, *args: Any, **kwargs: Any) -> Program:
+        """The program for the signature of these arguments (compiled if need be)."""
+        leaves, _, key = self._signature(args, kwargs)
+        return self._find(key, args, kwargs, leaves).program
+
+    # -- signatures -----------------------------------------------------------------------------------
+    def _signature(self, args: tuple, kwargs: dict) -> tuple[list[Any], list[Tensor], Any]:
+        """Leaves with their roles, the dynamic ones as tensors, and the key of the signature."""
+        static = self.static
+        given = tuple(None if i in static else a for i, a in enumerate(args))
+        leaves, tree = pytree.flatten((given, kwargs))
+        tensors: list[Tensor] = []
+        key: list[Any] = [tree]
+        for i in static:
+            key.append(self._hashable(args, i))
+        for x in leaves:
+            t = _dynamic(x)
+            if t is None:
+                key.append((type(x), x))
+            else:
+                tensors.append(t)
+                key.append((tuple(t._data.shape), t._data.dtype))
+        return leaves, tensors, tuple(key)
+
+    def _hashable(self, args: tuple, i: int) -> Any:
+        if i >= len(args):
+            raise ArgumentError(
+                message(
+                    f"compile of '{self.__name__}'",
+                    "argument 'static_argnums'",
+                    self.static,
+                    f"positions of the {len(args)} positional arguments",
+                )
+            )
+        try:
+            hash(args[i])
+        except TypeError:
+            raise ArgumentError(
+                message(
+                    f"compile of '{self.__name__}'",
+                    f"static argument {i}",
+                    f"a {type(args[i]).__name__}, which has no hash",
+                    "a hashable value",
+                    "Pass a tuple, or leave the position out of static_argnums.",
+                )
+            ) from None
+        return ("static", i, type(args[i]), args[i])
+
+    def _find(self, key: Any, args: tuple, kwargs: dict, leaves: list[Any]) -> Specialisation:
+        found = self._known.get(key)
+        why = found.stale() if found is not None else ""
+        if found is not None and not why:
+            return found
+        with self._lock:
+            if self._known.get(key) is found:
+                self._warn(why or self._difference(key))
+                self._known[key] = self._specialise(args, kwargs, leaves)
+            return self._known[key]
+
+    def _difference(self, key: Any) -> str:
+        """What distinguishes a new signature from the last one."""
+        if not self._known:
+            return ""
+        last = next(reversed(self._known))
+        for old, new in zip(last, key, strict=False):
+            if old != new:
+                return f"an argument changed from {_shown(old)} to {_shown(new)}"
+        return "the number of arguments changed"
+
+    def _warn(self, reason: str) -> None:
+        if reason:
+            self._reasons.append(reason)
+        if len(self._reasons) == STORM:
+            warnings.warn(
+                f"compile: '{self.__name__}' has been compiled {STORM + 1} times; the last reason: {reason}. "
+                "Pass numbers that vary as tensors, pad arrays to a few fixed shapes, or leave it uncompiled.",
+                RecompilationWarning,
+                stacklevel=5,
+            )
+
+    def _specialise(self, args: tuple, kwargs: dict, leaves: list[Any]) -> Specialisation:
+        birth = new_epoch()
+        tape = self._trace(args, kwargs, leaves)
+        check_pure(tape, self.__name__)
+        closed, captured = close(tape, birth)
+        program = Program(closed, self.__name__, birth, captured)
+        if self.verbose:
+            print(program.explain())
+        return Specialisation(program, captured, tape)
+
+    def _trace(self, args: tuple, kwargs: dict, leaves: list[Any]) -> Tape:
+        given = tuple(None if i in self.static else a for i, a in enumerate(args))
+        _, tree = pytree.flatten((given, kwargs))
+        tensors = [_dynamic(x) for x in leaves]
+        box: list[Any] = []
+
+        def flat(*xs: Tensor) -> list[Any]:
+            it = iter(xs)
+            full = [x if t is None else next(it) for x, t in zip(leaves, tensors, strict=True)]
+            positional, named = pytree.unflatten(tree, full)
+            positional = [args[i] if i in self.static else a for i, a in enumerate(positional)]
+            out, box_tree = pytree.flatten(self.fn(*positional, **named))
+            box.append(box_tree)
+            return out
+
+        specs = [Spec(tuple(t._data.shape), t._data.dtype) for t in tensors if t is not None]
+        tape = trace_flat(flat, specs, f"compile of '{self.__name__}'")
+        tape.out_tree = box[0]
+        tape.environment = captured_numbers(self.fn)
+        return tape
+
+
+def _plain(t: Tensor) -> bool:
+    """Whether a tensor is an array without history that can be used as it is."""
+    return (
+        t._node is None
+        and type(t._data) is np.ndarray
+        and (t._meta is None or t._meta.ordinary(t._ver[0]))
+    )
+
+
+def _dynamic(x: Any) -> Tensor | None:
+    """A leaf as a tensor of the traced function, or None for what is part of the signature."""
+    if isinstance(x, Tensor):
+        return x
+    if isinstance(x, np.ndarray | np.generic) and x.dtype.kind in "biufc":
+        return as_tensor(x, "compile")
+    if isinstance(x, float):
+        return Tensor(np.asarray(x, dt.get_default_dtype()))
+    if isinstance(x, complex):
+        return Tensor(np.asarray(x, dt.to_complex(dt.get_default_dtype())))
+    return None
+
+
+def _shown(entry: Any) -> str:
+    if isinstance(entry, tuple) and len(entry) == 2 and isinstance(entry[1], np.dtype):
+        return f"{entry[1].name}{list(entry[0])}"
+    return repr(entry[-1] if isinstance(entry, tuple) else entry)
+
+
+def compile(
+    fn: Callable | None = None,
+    *,
+    static_argnums: int | Sequence[int] = (),
+    verbose: bool = False,
+) -> Any:
+    """Compile a function of tensors, arrays and pytrees of them; also as a decorator.
+
+    The function is traced once per signature (shapes, dtypes, structure, values of static arguments), simplified,
+    scheduled and turned into machine code, which is kept on disk. Results equal the uncompiled function's to
+    rounding and take part in autograd: their backward pass is a compiled program too, to any order.
+
+    Parameters
+    ----------
+    static_argnums : positions of arguments the trace may branch on; their values must be hashable. Integers, bools and
+        strings are static wherever they appear; floats are 0-d tensors of the default dtype.
+    verbose : print `Program.explain` whenever a signature is compiled.
+
+    Raises
+    ------
+    TraceError : (at the first call) Python code reads a traced value.
+    ArgumentError : the function is not callable, draws random numbers or writes its arguments; an unhashable static argument.
+    """
+    static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+    if fn is None:
+        return functools.partial(compile, static_argnums=static, verbose=verbose)
+    if not callable(fn):
+        raise ArgumentError(message("compile", "argument 'fn'", repr(fn), "a callable"))
+    if any(not isinstance(i, int) or i < 0 for i in static):
+        raise ArgumentError(
+            message("compile", "argument 'static_argnums'", static_argnums, "positions >= 0")
+        )
+    return Compiled(fn, static, verbose)
+
+
+__all__ = ["Compiled", "RecompilationWarning", "compile"]

@@ -1,0 +1,313 @@
+"""Loop nests: the steps of an item over its index space, vectors along rows or along the last axis."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from kernels_cpu.llvm import scalars
+from kernels_cpu.llvm.memory import combined, horizontal, load, row_mask, store
+from kernels_cpu.llvm.text import Function, Value, const, lanes_of, scalar_of, vector
+
+from .axes import ROW
+from .evaluate import evaluate
+from .items import Access, Map, Step
+from .stores import Store
+from .target import Target
+
+
+def emit_map(target: Target, item: Map) -> None:
+    """Emit one loop nest."""
+    for step in item.steps:
+        if step.fill is not None and step.target is not None and step.target.store.kind != "acc":
+            fill_store(target, step.target.store, step.fill)
+    (RowNest if target.region is not None else FlatNest)(target, item).emit()
+
+
+def fill_store(target: Target, s: Store, value: float) -> None:
+    """Set a whole store to a value."""
+    fn, kind = target.fn, target.kind(s)
+    base = target.base(s)
+    n = s.size * (target.tile if s.kind == "tile" else s.lanes if s.kind == "acc" else 1)
+    v = target.lanes
+    fn.loop(
+        0, n - n % v, v, lambda i: fn.store(const(value, vector(kind, v)), fn.at(base, i, kind))
+    )
+    if n % v:
+        fn.store(const(value, vector(kind, n % v)), fn.at(base, n - n % v, kind))
+
+
+class Dim(NamedTuple):
+    """A loop: its extent, and per access the stride."""
+
+    size: int
+    strides: tuple[int, ...]
+
+
+class Nest:
+    """What both kinds of nests share: collapsed loops, operands, evaluation, stores."""
+
+    def __init__(self, target: Target, item: Map):
+        self.target, self.item, self.fn = target, item, target.fn
+        self.accesses: list[Access] = []
+        self.known: dict[Access, int] = {}
+        for step in item.steps:
+            for o in step.operands:
+                if not o.forwarded:
+                    self._register(o.access)
+            if step.target is not None:
+                self._register(step.target)
+        self.dims = self._collapse()
+
+    def _register(self, access: Access) -> None:
+        if access not in self.known:
+            self.known[access] = len(self.accesses)
+            self.accesses.append(access)
+
+    def _collapse(self) -> list[Dim]:
+        """Merge neighbouring loops that every access passes as one."""
+        dims: list[Dim] = []
+        for i, n in enumerate(self.item.space):
+            strides = tuple(a.strides[i] for a in self.accesses)
+            if dims and all(s == t * n for s, t in zip(dims[-1].strides, strides, strict=True)):
+                dims[-1] = Dim(dims[-1].size * n, strides)
+            else:
+                dims.append(Dim(n, strides))
+        return dims
+
+    def _loops(self, dims: list[Dim], offsets: list[Value], body: Any) -> None:
+        """Nested loops; ``offsets`` are the element offsets of the accesses so far."""
+        if not dims:
+            body(offsets)
+            return
+        dim, *rest = dims
+
+        def inside(i: Value) -> None:
+            here = [
+                self.fn.add(o, self.fn.mul(i, s)) if s else o
+                for o, s in zip(offsets, dim.strides, strict=True)
+            ]
+            self._loops(rest, here, body)
+
+        self.fn.loop(0, dim.size, 1, inside)
+
+    def _starts(self) -> list[Value]:
+        return [Value(str(a.offset), "i64") for a in self.accesses]
+
+    def _values(self, step: Step, env: dict[int, Any], read: Any, lanes: int) -> Any:
+        """The value of a step from its operands."""
+        args = [env[o.var] if o.forwarded else read(o.access) for o in step.operands]
+        if step.op == "copy":
+            return scalars.cast(self.fn, args[0], step.dtype)
+        dtypes = [self._dtype(step, i) for i in range(len(args))]
+        return evaluate(self.fn, step.op, dtypes, step.dtype, args)
+
+    def _dtype(self, step: Step, i: int) -> Any:
+        assert step.ins is not None
+        return self.target.schedule.tape.specs[step.ins.inputs[i]].dtype
+
+    def _constant(self, access: Access, lanes: int) -> Any:
+        return scalars.constant(access.store.value, access.store.dtype, lanes)
+
+
+class RowNest(Nest):
+    """Loops over features, inside them vectors of rows."""
+
+    def emit(self) -> None:
+        """Emit the nest."""
+        self._loops(self.dims, self._starts(), self._features)
+
+    def _features(self, offsets: list[Value]) -> None:
+        fn, target = self.fn, self.target
+        fixed = {}
+        for access, offset in zip(self.accesses, offsets, strict=True):
+            if access.row == 0 and access.store.kind not in ("fill", "acc"):
+                if any(not o.forwarded and o.access == access for o in self._operands()):
+                    kind = target.kind(access.store)
+                    p = fn.at(target.base(access.store), offset, kind)
+                    fixed[access] = fn.splat(fn.load(p, kind), target.lanes)
+        sums = [s for s in self.item.steps if s.row_sum]
+        starts = [self._zero(s) for s in sums]
+
+        def rows(r: Value, *carried: Value) -> list[Value]:
+            return self._rows(r, offsets, fixed, list(carried), sums)
+
+        totals = fn.loop(0, target.padded, target.lanes, rows, starts)
+        for step, total in zip(sums, totals, strict=True):
+            self._add_up(step, total, offsets)
+
+    def _operands(self) -> list:
+        return [o for s in self.item.steps for o in s.operands]
+
+    def _zero(self, step: Step) -> Value:
+        assert step.target is not None
+        return const(0, vector(self.target.kind(step.target.store), self.target.lanes))
+
+    def _add_up(self, step: Step, total: Value, offsets: list[Value]) -> None:
+        fn, target, access = self.fn, self.target, step.target
+        assert access is not None
+        kind = scalar_of(total.type)
+        place = fn.mul(offsets[self.known[access]], access.store.lanes)
+        p = fn.at(target.base(access.store), place, kind)
+        fn.store(combined(fn, fn.load(p, total.type), total, "add"), p)
+
+    def _rows(self, r: Value, offsets, fixed: dict, carried: list, sums: list) -> list[Value]:
+        fn, target = self.fn, self.target
+        lanes = target.lanes
+        loaded: dict[Access, Any] = {}
+        env: dict[int, Any] = {}
+        masks: list[Value] = []
+
+        def mask() -> Value:
+            if not masks:
+                masks.append(row_mask(fn, r, target.rows, lanes))
+            return masks[0]
+
+        def read(access: Access) -> Any:
+            if access.store.kind == "fill":
+                return self._constant(access, lanes)
+            if access in fixed:
+                return fixed[access]
+            if access not in loaded:
+                p, stride = self._place(access, offsets[self.known[access]], r)
+                kind = vector(target.kind(access.store), lanes)
+                outside = None if access.store.kind == "tile" else mask()
+                loaded[access] = load(fn, p, kind, stride, outside)
+            return loaded[access]
+
+        out = list(carried)
+        for step in self.item.steps:
+            value = self._values(step, env, read, lanes)
+            env[step.out] = value
+            access = step.target
+            if access is None:
+                continue
+            if step.row_sum:
+                i = sums.index(step)
+                kind = vector(target.kind(access.store), lanes)
+                value = scalars.cast(fn, value, access.store.dtype)
+                kept = fn.emit(kind, f"select {mask()}, {value}, {const(0, kind)}")
+                out[i] = combined(fn, out[i], kept, "add")
+                continue
+            p, stride = self._place(access, offsets[self.known[access]], r)
+            tiled = access.store.kind == "tile"
+            if step.combine:
+                kind = vector(target.kind(access.store), lanes)
+                old = load(fn, p, kind, stride, None if tiled else mask())
+                value = combined(fn, old, value, step.combine)
+            store(fn, value, p, stride, None if tiled else mask())
+            loaded.pop(access, None)
+        return out
+
+    def _place(self, access: Access, offset: Value, r: Value) -> tuple[Value, int]:
+        """Address of rows ``r ...`` and the distance of two rows."""
+        fn, target, kind = self.fn, self.target, self.target.kind(access.store)
+        base = target.base(access.store)
+        if access.store.kind == "tile":
+            at = fn.add(fn.mul(offset, target.tile), r) if access.row == ROW else offset
+            return fn.at(base, at, kind), 1
+        row = fn.mul(fn.add(target.row0, r), access.row)
+        return fn.at(base, fn.add(offset, row), kind), access.row
+
+
+class FlatNest(Nest):
+    """Loops over all axes; the last one in vectors, its rest in a shorter vector."""
+
+    def emit(self) -> None:
+        """Emit the nest."""
+        if not self.dims:
+            self._body(self._starts(), 1, Dim(1, (0,) * len(self.accesses)), {})
+            return
+        *outer, inner = self.dims
+        self._loops(outer, self._starts(), lambda offsets: self._inner(offsets, inner))
+
+    def _reduced(self, dim: Dim) -> list[Step]:
+        """Steps that reduce along the vector axis."""
+        return [
+            s
+            for s in self.item.steps
+            if s.combine and s.target is not None and dim.strides[self.known[s.target]] == 0
+        ]
+
+    def _inner(self, offsets: list[Value], dim: Dim) -> None:
+        fn, v = self.fn, self.target.lanes
+        whole, rest = dim.size - dim.size % v, dim.size % v
+        reduced = self._reduced(dim)
+        parts: dict[int, list[Value]] = {id(s): [] for s in reduced}
+
+        def at(i: Value | int) -> list[Value]:
+            return [
+                fn.add(o, fn.mul(i, s)) if s else o
+                for o, s in zip(offsets, dim.strides, strict=True)
+            ]
+
+        if whole:
+            starts = [
+                const(_identity(s), vector(self.target.kind(s.target.store), v))  # type: ignore
+                for s in reduced
+            ]
+
+            def body(i: Value, *carried: Value) -> list[Value]:
+                got = self._body(at(i), v, dim, {})
+                return [
+                    combined(fn, c, got[id(s)], s.combine)
+                    for s, c in zip(reduced, carried, strict=True)
+                ]
+
+            for s, total in zip(reduced, fn.loop(0, whole, v, body, starts), strict=True):
+                parts[id(s)].append(horizontal(fn, total, s.combine))
+        if rest:
+            got = self._body(at(whole), rest, dim, {})
+            for s in reduced:
+                parts[id(s)].append(horizontal(fn, got[id(s)], s.combine))
+        for s in reduced:
+            assert s.target is not None
+            kind = self.target.kind(s.target.store)
+            p = fn.at(self.target.base(s.target.store), offsets[self.known[s.target]], kind)
+            value = fn.load(p, kind)
+            for part in parts[id(s)]:
+                value = combined(fn, value, part, s.combine)
+            fn.store(value, p)
+
+    def _body(self, offsets: list[Value], lanes: int, dim: Dim, loaded: dict) -> dict[int, Value]:
+        """All steps for one vector; returns the values of steps reduced along it."""
+        fn, target = self.fn, self.target
+        env: dict[int, Any] = {}
+        results: dict[int, Value] = {}
+
+        def place(access: Access) -> tuple[Value, int]:
+            i = self.known[access]
+            p = fn.at(target.base(access.store), offsets[i], target.kind(access.store))
+            return p, dim.strides[i]
+
+        def read(access: Access) -> Any:
+            if access.store.kind == "fill":
+                return self._constant(access, lanes)
+            if access not in loaded:
+                p, stride = place(access)
+                loaded[access] = load(fn, p, vector(target.kind(access.store), lanes), stride)
+            return loaded[access]
+
+        for step in self.item.steps:
+            value = self._values(step, env, read, lanes)
+            env[step.out] = value
+            access = step.target
+            if access is None:
+                continue
+            p, stride = place(access)
+            if step.combine and stride == 0 and dim.size > 1:
+                results[id(step)] = value
+                continue
+            if step.combine:
+                kind = vector(target.kind(access.store), lanes)
+                value = combined(fn, load(fn, p, kind, stride), value, step.combine)
+            store(fn, value, p, stride)
+            loaded.pop(access, None)
+        return results
+
+
+def _identity(step: Step) -> float:
+    return {"add": 0.0, "max": -math.inf, "min": math.inf}[step.combine]
+
+
+__all__ = ["Function", "emit_map", "fill_store", "lanes_of"]

@@ -1,0 +1,55 @@
+"""Layouts of scattered values: where the elements of a cotangent lie inside its base."""
+
+from __future__ import annotations
+
+from ..layout import Layout
+from .axes import marked
+
+
+def scatter_layout(layout: Layout, base: Layout, row: int | None) -> Layout | None:
+    """The layout of a view of ``base`` inside storage that keeps dimension ``row`` apart.
+
+    None where a dimension of the view runs through several dimensions of the base (a diagonal), or cuts the rows.
+    """
+    if row is None:
+        return layout
+    target = marked(base.shape, row)
+    starts = _indices(layout.offset - base.offset, base)
+    if starts is None or starts[row] != 0:
+        return None
+    strides = []
+    for n, s in zip(layout.shape, layout.strides, strict=True):
+        if n == 1 or s == 0:
+            strides.append(0)
+            continue
+        d = _dimension(n, s, base, starts)
+        if d is None:
+            return None
+        step = s // base.strides[d]
+        if d == row and (step != 1 or n != base.shape[row]):
+            return None
+        strides.append(step * target.strides[d])
+    offset = sum(i * s for i, s in zip(starts, target.strides, strict=True))
+    return Layout(layout.shape, tuple(strides), offset)
+
+
+def _indices(offset: int, base: Layout) -> list[int] | None:
+    """The multi-index of an element of a contiguous base."""
+    found = [0] * len(base.shape)
+    for d in sorted(range(len(base.shape)), key=lambda d: -base.strides[d]):
+        if base.shape[d] > 1 and base.strides[d]:
+            found[d], offset = divmod(offset, base.strides[d])
+            if not 0 <= found[d] < base.shape[d]:
+                return None
+    return found if offset == 0 else None
+
+
+def _dimension(n: int, s: int, base: Layout, starts: list[int]) -> int | None:
+    """The base dimension that a view dimension of ``n`` steps of ``s`` stays in."""
+    for d in range(len(base.shape)):
+        t = base.strides[d]
+        if base.shape[d] > 1 and t and s % t == 0:
+            last = starts[d] + (n - 1) * (s // t)
+            if 0 <= last < base.shape[d]:
+                return d
+    return None

@@ -1,0 +1,231 @@
+"""``program.njit``: a compiled program as an ordinary Numba function.
+
+The machine code is called through its address, so nothing is compiled twice and a call costs what filling a table of
+pointers costs. Numba does not cache callers of such functions on disk (the address is of this process).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import UnsupportedError
+from .emit import Region, Segment
+from .run import Runner
+
+STACK_BYTES = 8192  # workspaces up to this size live on the stack
+ALIGN = 64
+
+
+def check_native(runner: Runner, name: str) -> None:
+    """Raise if a program needs Python.
+
+    Raises
+    ------
+    UnsupportedError : some operators have no native code.
+    """
+    hosts = sorted({s.ins.op for s in runner.layout.steps if not isinstance(s, (Segment, Region))})
+    if hosts:
+        raise UnsupportedError(
+            f"njit of '{name}': no native code for {', '.join(hosts)}, which the compiler runs as eager kernels; "
+            "compute these outside and pass the results as arguments."
+        )
+
+
+def workspace_bytes(runner: Runner) -> int:
+    """Bytes one running call needs besides its results."""
+    layout = runner.layout
+    return -(-layout.work_bytes // ALIGN) * ALIGN + layout.scratch_bytes
+
+
+def make_intrinsic(runner: Runner, name: str, fixed: Sequence[int]) -> Any:
+    """``call(inputs, outputs, workspace) -> 0-d results``: fills the table of pointers and jumps.
+
+    ``fixed`` are the addresses of captured arrays, which come after the inputs. 0-d inputs are scalars, 0-d
+    outputs are returned; an empty tuple as workspace means the stack.
+    """
+    from llvmlite import ir
+    from numba import from_dtype, types
+    from numba.core import cgutils
+    from numba.core.errors import TypingError
+    from numba.extending import intrinsic
+
+    in_specs = runner.in_specs[: len(runner.in_specs) - len(fixed)]
+    out_specs = runner.out_specs
+    scalars = [from_dtype(d) for s, d in out_specs if s == ()]
+    number = runner.layout.whole
+    address, work = runner.address, -(-runner.layout.work_bytes // ALIGN) * ALIGN
+
+    def refuse(i: int, given: Any, shape: tuple, dtype: np.dtype) -> None:
+        want = (
+            f"a {dtype.name} number" if shape == () else f"{dtype.name}{list(shape)}, C-contiguous"
+        )
+        raise TypingError(
+            f"njit of '{name}': argument {i} is {given}; expected {want}. Convert it with .astype() or "
+            "np.ascontiguousarray() before the call."
+        )
+
+    def check(i: int, t: Any, shape: tuple, dtype: np.dtype) -> Any:
+        kind = from_dtype(dtype)
+        if shape == ():
+            t = types.unliteral(t)
+            if isinstance(t, types.Array) and t.ndim == 0 and t.dtype == kind:
+                return t
+            if t == kind or (dtype.kind == "f" and isinstance(t, (types.Integer, types.Float))):
+                return kind
+            refuse(i, t, shape, dtype)
+        good = isinstance(t, types.Array) and t.dtype == kind and t.ndim == len(shape)
+        if not good or (t.layout != "C" and len(shape) > 0):
+            refuse(i, t, shape, dtype)
+        return t
+
+    def typed(typingctx: Any, inputs: Any, outputs: Any, workspace: Any) -> Any:
+        ins = [check(i, t, *spec) for i, (t, spec) in enumerate(zip(inputs, in_specs, strict=True))]
+        arrays = [spec for spec in out_specs if spec[0] != ()]
+        outs = [
+            check(len(ins) + i, t, *spec)
+            for i, (t, spec) in enumerate(zip(outputs, arrays, strict=True))
+        ]
+        result = types.Tuple(scalars)
+        sig = result(types.Tuple(ins), types.Tuple(outs), workspace)
+
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            i64, ptr = ir.IntType(64), ir.IntType(8).as_pointer()
+            table = cgutils.alloca_once(builder, ptr, size=runner.slots)
+            slots: list[Any] = []
+
+            def address_of(value: Any, t: Any) -> Any:
+                if isinstance(t, types.Array):
+                    return context.make_array(t)(context, builder, value).data
+                spot = cgutils.alloca_once(builder, context.get_data_type(t))
+                builder.store(value, spot)
+                return spot
+
+            for i, t in enumerate(ins):
+                slots.append(address_of(builder.extract_value(args[0], i), t))
+            slots += [ir.Constant(i64, a).inttoptr(ptr) for a in (*fixed, *runner.fixed_consts)]
+            given = iter(range(len(outs)))
+            spots = []
+            for shape, dtype in out_specs:
+                if shape == ():
+                    spot = cgutils.alloca_once(builder, context.get_data_type(from_dtype(dtype)))
+                    spots.append(spot)
+                    slots.append(spot)
+                else:
+                    k = next(given)
+                    slots.append(address_of(builder.extract_value(args[1], k), outs[k]))
+            if isinstance(workspace, types.Array):
+                base = context.make_array(workspace)(context, builder, args[2]).data
+                base = builder.bitcast(base, ptr)
+            else:
+                size = max(workspace_bytes(runner), 1)
+                space = cgutils.alloca_once(builder, ir.ArrayType(ir.IntType(8), size))
+                space.align = ALIGN
+                base = builder.bitcast(space, ptr)
+            slots.append(base)
+            for i, p in enumerate(slots):
+                place = builder.gep(table, [ir.Constant(i64, i)])
+                builder.store(builder.bitcast(p, ptr), place)
+            scratch = builder.gep(base, [ir.Constant(i64, work)])
+            fnty = ir.FunctionType(i64, [i64, ptr, i64, ptr])
+            target = context.add_dynamic_addr(builder, address, info=f"nbgrad {name}")
+            target = builder.bitcast(target, fnty.as_pointer())
+            zero = ir.Constant(i64, 0)
+            builder.call(
+                target, [ir.Constant(i64, number), builder.bitcast(table, ptr), zero, scratch]
+            )
+            return context.make_tuple(builder, result, [builder.load(s) for s in spots])
+
+        return sig, codegen
+
+    typed.__name__ = "call"
+    return intrinsic(typed)
+
+
+_STATUS = """
+def into({params}, workspace):
+{checks}
+    {results}call({inputs}, {outputs}, workspace)
+{stores}
+    return 0
+"""
+
+_ARRAYS = """
+def function({params}):
+{checks}
+{allocate}
+    {results}call({inputs}, {outputs}, {workspace})
+    return {returned}
+"""
+
+
+def _tuple(names: Sequence[str]) -> str:
+    return "(" + "".join(f"{n}, " for n in names) + ")"
+
+
+def _shape_checks(specs: Sequence[tuple], names: Sequence[str], fail: str) -> list[str]:
+    lines = []
+    for i, (n, (shape, _)) in enumerate(zip(names, specs, strict=True)):
+        if shape != ():
+            test = " or ".join(f"{n}.shape[{d}] != {s}" for d, s in enumerate(shape))
+            lines.append(f"    if {test}:\n        {fail.format(i=i, status=-1 - i)}")
+    return lines
+
+
+def build(runner: Runner, name: str, fixed: Sequence[int], into: bool) -> Any:
+    """The Numba function of a program: returning results, or writing into given arrays."""
+    from numba import njit
+
+    check_native(runner, name)
+    in_specs = runner.in_specs[: len(runner.in_specs) - len(fixed)]
+    xs = [f"x{i}" for i in range(len(in_specs))]
+    ys = [f"y{i}" for i in range(len(runner.out_specs))]
+    arrays = [y for y, (s, _) in zip(ys, runner.out_specs, strict=True) if s != ()]
+    zeros = [y for y in ys if y not in arrays]
+    fields = {
+        "inputs": _tuple(xs),
+        "outputs": _tuple(arrays),
+        "results": f"{_tuple(['r_' + z for z in zeros])} = " if zeros else "",
+    }
+    scope: dict[str, Any] = {"call": make_intrinsic(runner, name, fixed), "np": np}
+    size = workspace_bytes(runner)
+    if into:
+        specs = [*in_specs, *runner.out_specs]
+        checks = _shape_checks(specs, [*xs, *ys], "return {status}")
+        checks += [
+            f"    if {z}.size < 1:\n        return {-1 - len(xs) - ys.index(z)}" for z in zeros
+        ]
+        checks.append(f"    if workspace.size < {size}:\n        return {-1 - len(specs)}")
+        stores = "\n".join(f"    {z}.flat[0] = r_{z}" for z in zeros)
+        text = _STATUS.format(
+            params=", ".join([*xs, *ys]), checks="\n".join(checks), stores=stores, **fields
+        )
+        entry = "into"
+    else:
+        what = (
+            "njit of '" + name.replace("'", "") + "': argument {i} has another shape than recorded"
+        )
+        checks = _shape_checks(in_specs, xs, f'raise ValueError("{what}")')
+        allocate = []
+        for y, (shape, dtype) in zip(ys, runner.out_specs, strict=True):
+            if shape != ():
+                allocate.append(f"    {y} = np.empty({shape}, np.{dtype.name})")
+        big = size > STACK_BYTES
+        if big:
+            allocate.append(f"    workspace = np.empty({size}, np.uint8)")
+        returned = [f"r_{y}" if y in zeros else y for y in ys]
+        text = _ARRAYS.format(
+            params=", ".join(xs),
+            checks="\n".join(checks),
+            allocate="\n".join(allocate),
+            workspace="workspace" if big else "()",
+            returned=returned[0] if len(returned) == 1 else _tuple(returned),
+            **fields,
+        )
+        entry = "function"
+    exec(compile(text, f"<nbgrad njit of {name}>", "exec"), scope)
+    function = scope[entry]
+    function.__doc__ = f"{name}: machine code of nbgrad for Numba code to call."
+    return njit(nogil=True)(function)

@@ -1,0 +1,202 @@
+"""Tape to tape, before scheduling: constants known, folded and moved, identities that keep every IEEE result.
+
+`constants` finds the captured tensors nobody can change: those made while tracing. Everything else that was captured is an
+input by reference, read at each call.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from ..op import REGISTRY, Spec
+from ..state import state
+from ..tape.program import Instruction, Tape
+from ..tape.simplify import PASSES, is_constant, rebuild, simplify
+from ..tensor import Tensor
+from .expansions import EXPANSIONS, inline
+
+FOLD_LIMIT = 1 << 16  # elements of a constant worth computing ahead
+
+
+class Constants:
+    """The values of a tape that are known when it is compiled."""
+
+    def __init__(self, tape: Tape, birth: int):
+        self.arrays: dict[int, np.ndarray] = {}
+        for var, t in tape.captured.items():
+            made_inside = t._ver[0] >= birth and var not in tape.frozen
+            if isinstance(t._data, np.ndarray) and (is_constant(t) or made_inside):
+                self.arrays[var] = t._data
+
+    def __contains__(self, var: int) -> bool:
+        return var in self.arrays
+
+    def fill(self, var: int) -> complex | None:
+        """The value of a constant that is the same everywhere, or None."""
+        a = self.arrays.get(var)
+        if a is None or a.size == 0:
+            return None
+        first = a.flat[0]
+        if a.size > 1 and not (a.strides == (0,) * a.ndim or (a == first).all()):
+            return None
+        return first.item()
+
+
+def prepare(tape: Tape, birth: int) -> tuple[Tape, Constants]:
+    """The tape a schedule is made of, and its constants."""
+    tape = inline(tape, EXPANSIONS)
+    tape = simplify(tape)
+    constants = Constants(tape, birth)
+    size = None
+    while size != len(tape):
+        size = len(tape)
+        tape = identities(fold(tape, constants), constants)
+        tape = simplify(tape, (*PASSES,))
+        constants.arrays = {v: a for v, a in constants.arrays.items() if v in tape.captured}
+    return tape, constants
+
+
+def fold(tape: Tape, constants: Constants) -> Tape:
+    """Compute ahead what depends on constants only."""
+    kept = []
+    captured = dict(tape.captured)
+    for ins in tape.instructions:
+        small = all(math.prod(tape.specs[v].shape) <= FOLD_LIMIT for v in ins.outputs)
+        if small and ins.op not in _IMPURE and all(v in constants for v in ins.inputs):
+            for var, value in zip(ins.outputs, _evaluate(ins, constants), strict=True):
+                constants.arrays[var] = value
+                captured[var] = Tensor(value)
+        else:
+            kept.append(ins)
+    new = rebuild(tape, kept, {})
+    new.captured = captured
+    return new
+
+
+_IMPURE = ("random", "random_integers", "random_permutation")
+
+
+def _evaluate(ins: Instruction, constants: Constants) -> list[np.ndarray]:
+    levels, tracer = state.levels, state.tracer
+    state.levels, state.tracer = (), None
+    off = state.set_off(0)
+    try:
+        args = [Tensor(constants.arrays[v]) for v in ins.inputs]
+        got = REGISTRY[ins.op](*args, **ins.params)
+    finally:
+        state.levels, state.tracer = levels, tracer
+        state.set_off(off)
+    return [np.asarray(t._data) for t in (got if isinstance(got, tuple) else (got,))]
+
+
+# what takes the instruction's place: another one, a variable, a constant, or nothing
+Replacement = Instruction | int | np.ndarray | None
+Rule = Callable[[Tape, Instruction, Constants], Replacement]
+
+
+def identities(tape: Tape, constants: Constants) -> Tape:
+    """Rewrite single instructions by the rules of their operators."""
+    replace: dict[int, int] = {}
+    kept = []
+    made: dict[int, np.ndarray] = {}
+    for ins in tape.instructions:
+        ins = Instruction(ins.op, tuple(_final(v, replace) for v in ins.inputs), *ins[2:])
+        rule = _RULES.get(ins.op)
+        got = rule(tape, ins, constants) if rule is not None else None
+        if isinstance(got, np.ndarray):
+            made[ins.outputs[0]] = got
+        elif isinstance(got, int):
+            replace[ins.outputs[0]] = got
+        else:
+            kept.append(ins if got is None else got)
+    new = rebuild(tape, kept, replace)
+    for var, value in made.items():
+        constants.arrays[var] = value
+        new.captured[var] = Tensor(value)
+    return new
+
+
+def _final(v: int, replace: dict[int, int]) -> int:
+    while v in replace:
+        v = replace[v]
+    return v
+
+
+def _same(tape: Tape, a: int, b: int) -> bool:
+    one, two = tape.specs[a], tape.specs[b]
+    return tuple(one.shape) == tuple(two.shape) and one.dtype == two.dtype
+
+
+def _neutral(constant: float, sides: tuple[int, ...]) -> Rule:
+    """Drop ``op(x, constant)`` where it is x bit for bit."""
+
+    def rule(tape: Tape, ins: Instruction, constants: Constants) -> Replacement:
+        for side in sides:
+            if constants.fill(ins.inputs[side]) == constant:
+                other = ins.inputs[1 - side]
+                if _same(tape, other, ins.outputs[0]):
+                    return other
+        return None
+
+    return rule
+
+
+def _divide(tape: Tape, ins: Instruction, constants: Constants) -> Replacement:
+    """``x / 1 -> x``; division by a power of two becomes an exact product."""
+    c = constants.fill(ins.inputs[1])
+    if c is None or isinstance(c, complex) or not math.isfinite(c) or c == 0:
+        return None
+    if c == 1 and _same(tape, ins.inputs[0], ins.outputs[0]):
+        return ins.inputs[0]
+    mantissa, exponent = math.frexp(c)
+    if abs(mantissa) != 0.5 or not -100 < exponent < 100:
+        return None
+    return _with_constant(tape, ins, constants, "mul", ins.inputs[0], 1 / c)
+
+
+def _with_constant(tape: Tape, ins: Instruction, constants: Constants, op: str, x: int, c: float):
+    dtype = tape.specs[ins.outputs[0]].dtype
+    var = tape.new_var(Spec((), dtype))
+    value = np.asarray(c, dtype)
+    tape.captured[var] = Tensor(value)
+    constants.arrays[var] = value
+    return Instruction(op, (x, var), {}, ins.outputs)
+
+
+def _zmul(tape: Tape, ins: Instruction, constants: Constants) -> Replacement:
+    """With a constant factor: 0 gives 0 whatever the other is, a finite one is an ordinary product."""
+    for side in (0, 1):
+        c = constants.fill(ins.inputs[side])
+        if c is None:
+            continue
+        out = tape.specs[ins.outputs[0]]
+        if c == 0:
+            return np.broadcast_to(np.zeros((), out.dtype), out.shape)
+        if isinstance(c, complex) or not math.isfinite(c):
+            continue
+        other = ins.inputs[1 - side]
+        if c == 1 and _same(tape, other, ins.outputs[0]):
+            return other
+        return Instruction("mul", ins.inputs, {}, ins.outputs)
+    return None
+
+
+def _unview(tape: Tape, ins: Instruction, constants: Constants) -> Replacement:
+    """The adjoint of a view that shows every element once is a reshape (or nothing)."""
+    layout, base = ins.params["layout"], ins.params["base_layout"]
+    squeezed = [(n, s) for n, s in zip(layout.shape, layout.strides, strict=True) if n != 1]
+    target = [(n, s) for n, s in zip(base.shape, base.strides, strict=True) if n != 1]
+    if squeezed == target and layout.offset == base.offset:
+        return Instruction("reshape", ins.inputs, {"shape": tuple(base.shape)}, ins.outputs)
+    return None
+
+
+_RULES: dict[str, Rule] = {
+    "mul": _neutral(1, (0, 1)),
+    "div": _divide,
+    "zmul": _zmul,
+    "unview": _unview,
+}

@@ -1,0 +1,156 @@
+"""Calling an emitted program: buffers, scratch memory, threads, host calls."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kernels_cpu import threads
+from kernels_cpu.llvm import jit
+
+from ..layout import Layout, is_contiguous
+from ..op import REGISTRY
+from ..op.view import strided
+from .emit import ENTRY, Region, Segment, emit
+from .items import Host
+from .lower import ALIGN, Schedule
+from .stores import Ref, Store, size_of
+
+_SIGNATURE = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 4)
+
+
+def aligned(size: int) -> np.ndarray:
+    """Uninitialised bytes at a multiple of 64."""
+    raw = np.empty(size + ALIGN, np.uint8)
+    start = -raw.ctypes.data % ALIGN
+    return raw[start : start + size]
+
+
+class Memory:
+    """The workspace and scratch of one running call."""
+
+    def __init__(self, program: Runner):
+        self.work = aligned(max(program.layout.work_bytes, 1))
+        self.scratch = [aligned(max(program.layout.scratch_bytes, 1))]
+        self.table = np.zeros(program.slots, np.int64)
+        self.table[: len(program.fixed)] = program.fixed
+        self.table[-1] = self.work.ctypes.data
+        self.address = self.table.ctypes.data
+        self.scratch_address = [s.ctypes.data for s in self.scratch]
+
+    def threads(self, n: int) -> None:
+        """Scratch for ``n`` threads."""
+        while len(self.scratch) < n:
+            self.scratch.append(aligned(len(self.scratch[0])))
+            self.scratch_address.append(self.scratch[-1].ctypes.data)
+
+
+class Runner:
+    """A compiled schedule as a function of flat NumPy arrays."""
+
+    def __init__(self, schedule: Schedule):
+        self.schedule = schedule
+        self.layout = emit(schedule)
+        self.consts = schedule.const_arrays
+        n_in, n_const = len(schedule.inputs), len(self.consts)
+        self.slots = n_in + n_const + len(schedule.outputs) + 1
+        self.first_output = n_in + n_const
+        self.fixed_consts = [c.ctypes.data for c in self.consts]
+        self.fixed = [0] * n_in + self.fixed_consts
+        self.out_specs = [
+            (tuple(schedule.tape.specs[s.var].shape), s.dtype) for s in schedule.outputs
+        ]
+        self.in_specs = [
+            (tuple(schedule.tape.specs[v].shape), schedule.tape.specs[v].dtype)
+            for v in schedule.inputs
+        ]
+        self.entry: Any = None
+        self.address = 0
+        self.spare: list[Memory] = []
+        self.lock = threading.Lock()
+
+    def compile(self) -> None:
+        """Machine code, from the disk cache where it has been made before."""
+        if self.entry is None:
+            self.address = jit.compile_text(self.layout.text, ENTRY)
+            self.entry = _SIGNATURE(self.address)
+
+    def __call__(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Run on contiguous arrays of the recorded shapes and dtypes."""
+        outs = [np.empty(shape, dtype) for shape, dtype in self.out_specs]
+        with self.lock:
+            memory = self.spare.pop() if self.spare else None
+        if memory is None:
+            self.compile()
+            memory = Memory(self)
+        try:
+            table = memory.table
+            for i, a in enumerate(arrays):
+                table[i] = a.ctypes.data
+            for i, a in enumerate(outs, self.first_output):
+                table[i] = a.ctypes.data
+            for step in self.layout.steps:
+                self._step(step, memory, arrays, outs)
+        finally:
+            with self.lock:
+                self.spare.append(memory)
+        return outs
+
+    def _step(self, step: Any, memory: Memory, arrays: Sequence, outs: Sequence) -> None:
+        if isinstance(step, Segment):
+            self.entry(step.number, memory.address, 0, memory.scratch_address[0])
+        elif isinstance(step, Region):
+            self._region(step, memory)
+        else:
+            self._host(step, memory, arrays, outs)
+
+    def _region(self, step: Region, memory: Memory) -> None:
+        entry, number, table = self.entry, step.number, memory.address
+        workers = min(threads.get_num_threads(), step.chunks)
+        if workers == 1:
+            for chunk in range(step.chunks):
+                entry(number, table, chunk, memory.scratch_address[0])
+            return
+        memory.threads(workers)
+        left = iter(range(step.chunks))  # next() of a range iterator is atomic
+
+        def work(scratch: int) -> None:
+            for chunk in left:
+                entry(number, table, chunk, scratch)
+
+        jobs = [lambda s=s: work(s) for s in memory.scratch_address[:workers]]
+        threads.parallel(jobs)
+
+    # -- host calls -------------------------------------------------------------------------------
+    def _host(self, item: Host, memory: Memory, arrays: Sequence, outs: Sequence) -> None:
+        operands = [self._array(r, memory, arrays, outs) for r in item.inputs]
+        op = REGISTRY[item.ins.op]
+        with np.errstate(all="ignore"):
+            got = op.forward(operands, item.ins.params)
+        for store, value in zip(item.outputs, got if isinstance(got, tuple) else (got,)):
+            shape = self.schedule.tape.specs[store.var].shape
+            self._array(Ref(store, _layout(shape)), memory, arrays, outs)[...] = value
+
+    def _array(self, ref: Ref, memory: Memory, arrays: Sequence, outs: Sequence) -> np.ndarray:
+        whole = self._buffer(ref.store, memory, arrays, outs)
+        whole_store = size_of(ref.layout.shape) == whole.size
+        if whole_store and is_contiguous(ref.layout) and ref.layout.offset == 0:
+            return whole.reshape(ref.layout.shape)
+        return strided(whole, ref.layout)
+
+    def _buffer(self, s: Store, memory: Memory, arrays: Sequence, outs: Sequence) -> np.ndarray:
+        if s.kind == "work":
+            return memory.work[s.offset : s.offset + s.bytes].view(s.dtype)
+        if s.kind == "fill":
+            return np.full(1, s.value, s.dtype)
+        return {"input": arrays, "const": self.consts, "output": outs}[s.kind][s.index].reshape(-1)
+
+
+def _layout(shape: Sequence[int]) -> Layout:
+    from ..layout import contiguous
+
+    return contiguous(shape)

@@ -1,0 +1,118 @@
+"""The function a block is emitted into: addresses of stores, the current tile, accumulators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kernels_cpu.llvm import jit
+from kernels_cpu.llvm.memory import horizontal, load, store
+from kernels_cpu.llvm.text import SCALARS, Function, Value, const, vector
+
+from .items import Finish
+from .stores import Store
+
+
+class Target:
+    """Emission state of one block; ``region`` is its block and plan, or None for uniform code."""
+
+    def __init__(self, schedule: Any, fn: Function, region: Any, regions: dict):
+        self.schedule, self.fn, self.regions = schedule, fn, regions
+        self.block: Any = None
+        self.region: Any = None
+        if region is not None:
+            self.block, self.region = region
+        self.lanes = jit.lanes()
+        self.row0 = self.rows = self.padded = Value("0", "i64")
+
+    @property
+    def tile(self) -> int:
+        """Rows of a tile: the distance of two features in a tile store."""
+        return self.region.tile
+
+    def start_tile(self, t: Value) -> None:
+        """Compute the first row, the number of rows and what it is rounded up to."""
+        from kernels_cpu.llvm.gemm import row_quantum
+
+        fn, q = self.fn, row_quantum()
+        self.row0 = fn.mul(t, self.tile)
+        left = fn.emit("i64", f"sub nsw i64 {self.region.rows}, {self.row0.text}")
+        self.rows = fn.call("llvm.smin.i64", "i64", [left, Value(str(self.tile), "i64")])
+        up = fn.add(self.rows, q - 1)
+        self.padded = fn.emit("i64", f"and {up}, {-q}")
+
+    def spare(self) -> Value:
+        """Scratch for an operand transposed on the way into a product."""
+        return self.fn.hoist("ptr", f"getelementptr i8, ptr %scratch, i64 {self.region.spare}")
+
+    def kind(self, s: Store) -> str:
+        """The scalar type of a store's elements."""
+        return SCALARS[s.dtype.name]
+
+    def base(self, s: Store) -> Value:
+        """The address of a store's first element."""
+        fn = self.fn
+        if s.kind == "tile":
+            return fn.hoist("ptr", f"getelementptr i8, ptr %scratch, i64 {s.offset * self.tile}")
+        if s.kind == "acc":
+            return self._accumulator(s, self.block, Value("%chunk", "i64"))
+        if s.kind == "work":
+            work = self._buffer(self._slot("work", 0))
+            return fn.hoist("ptr", f"getelementptr i8, {work}, i64 {s.offset}")
+        return self._buffer(self._slot(s.kind, s.index))
+
+    def _slot(self, kind: str, index: int) -> int:
+        s = self.schedule
+        first = {"input": 0, "const": len(s.inputs)}
+        first["output"] = first["const"] + len(s.const_arrays)
+        first["work"] = first["output"] + len(s.outputs)
+        return first[kind] + index
+
+    def _buffer(self, slot: int) -> Value:
+        fn = self.fn
+        place = fn.hoist("ptr", f"getelementptr ptr, ptr %buffers, i64 {slot}")
+        return fn.hoist("ptr", f"load ptr, {place}, align 8, !invariant.load !0")
+
+    def _accumulator(self, s: Store, block: Any, chunk: Value) -> Value:
+        fn = self.fn
+        work = self._buffer(self._slot("work", 0))
+        first = fn.hoist("ptr", f"getelementptr i8, {work}, i64 {block.acc_offset + s.offset}")
+        if chunk.text == "0":
+            return first
+        step = f"mul i64 {chunk.text}, {block.acc_bytes}"
+        shift = fn.hoist("i64", step) if chunk.text == "%chunk" else fn.emit("i64", step)
+        text = f"getelementptr i8, {first}, {shift}"
+        return fn.hoist("ptr", text) if chunk.text == "%chunk" else fn.emit("ptr", text)
+
+    def finish(self, item: Finish) -> None:
+        """Add up an accumulator's chunks and lanes into its array."""
+        fn, source = self.fn, item.source
+        block = next(b for b in self.schedule.blocks() if source in b.stores)
+        chunks = self.regions[id(block)].chunks
+        kind, out_kind = self.kind(source), self.kind(item.target)
+        first = self._accumulator(source, block, Value("0", "i64"))
+        size = 8 if kind in ("double", "i64") else 4
+        stride = block.acc_bytes // size
+        target = self.base(item.target)
+        per = source.lanes if source.lanes > 1 else 0
+
+        def element(i: Value | int, lanes: int) -> None:
+            wide = vector(kind, per or lanes)
+
+            def add(c: Value, total: Value) -> list[Value]:
+                place = fn.add(fn.mul(c, stride), fn.mul(i, per or 1))
+                one = load(fn, fn.at(first, place, kind), wide)
+                op = "fadd" if kind in ("double", "float") else "add"
+                return [fn.emit(wide, f"{op} {total}, {one.text}")]
+
+            (total,) = fn.loop(0, chunks, 1, add, [const(0, wide)])
+            if per:
+                total = horizontal(fn, total, "add")
+            if kind != out_kind:
+                narrow = vector(out_kind, 1 if per else lanes)
+                total = fn.emit(narrow, f"fptrunc {total} to {narrow}")
+            store(fn, total, fn.at(target, i, out_kind))
+
+        n, v = source.size, 1 if per else self.lanes
+        fn.loop(0, n - n % v, v, lambda i: element(i, v))
+        if n % v:
+            element(n - n % v, n % v)
