@@ -130,43 +130,134 @@ def link(obj: bytes, symbol: str) -> int:
     return address
 
 
-def load(key: str) -> int | None:
-    """Address of the function stored under ``key``, or None."""
+class Counters:
+    """What the cache did in this process."""
+
+    hits = misses = evicted = 0
+
+
+def _path(key: str, suffix: str) -> Path | None:
     root = cache_dir()
-    if root is None:
+    return None if root is None else root / key[:2] / (key + suffix)
+
+
+def _read(path: Path | None) -> tuple[str, bytes] | None:
+    """Head and content of an entry, or None; a corrupt one is removed."""
+    if path is None:
         return None
-    path = root / key[:2] / (key + ".o")
     try:
         raw = path.read_bytes()
     except OSError:
+        Counters.misses += 1
         return None
     try:
         if not raw.startswith(_MAGIC):
             raise ValueError("bad magic")
-        head, _, obj = raw[len(_MAGIC) :].partition(b"\n")
-        symbol, check = head.decode().split(" ")
-        if hashlib.sha256(obj).hexdigest() != check:
+        head, _, content = raw[len(_MAGIC) :].partition(b"\n")
+        name, check = head.decode().split(" ")
+        if hashlib.sha256(content).hexdigest() != check:
             raise ValueError("bad checksum")
-        with _lock:
-            return link(obj, symbol)
-    except (ValueError, RuntimeError, UnicodeDecodeError):
+    except (ValueError, UnicodeDecodeError):
+        _forget(path)
+        return None
+    Counters.hits += 1
+    with contextlib.suppress(OSError):
+        os.utime(path)  # the least recently used entries go first
+    return name, content
+
+
+def _forget(path: Path) -> None:
+    Counters.misses += 1
+    with contextlib.suppress(OSError):
+        path.unlink()
+
+
+def _write(path: Path | None, name: str, content: bytes) -> None:
+    """Write an entry atomically; failures to write are not errors."""
+    if path is None:
+        return
+    try:
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        fd, tmp = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+        with os.fdopen(fd, "wb") as f:
+            check = hashlib.sha256(content).hexdigest()
+            f.write(_MAGIC + f"{name} {check}\n".encode() + content)
+        os.replace(tmp, path)
+    except OSError:
+        return
+    _bound(path, len(content))
+
+
+_written = 0
+_SWEEP = 64 << 20  # bytes written between two looks at the size of the directory
+
+
+def limit() -> int:
+    """Bytes the directory may hold: ``NBGRAD_CACHE_LIMIT`` in MiB, 1024 by default."""
+    text = os.environ.get("NBGRAD_CACHE_LIMIT", "")
+    return (int(text) if text.isdecimal() else 1024) << 20
+
+
+def _bound(path: Path, size: int) -> None:
+    global _written
+    _written += size
+    if _written > min(_SWEEP, limit() // 4):
+        _written = 0
+        evict(limit(), keep=path)
+
+
+def entries() -> list[tuple[float, int, Path]]:
+    """Last use, size and path of all entries, the least recently used first."""
+    root = cache_dir()
+    found = []
+    for path in root.glob("??/*.[ot]") if root is not None else ():
         with contextlib.suppress(OSError):
-            path.unlink()
+            info = path.stat()
+            found.append((info.st_mtime, info.st_size, path))
+    return sorted(found, key=lambda e: e[0])
+
+
+def evict(bound: int, keep: Path | None = None) -> int:
+    """Remove the least recently used entries until at most ``bound`` bytes are left; returns how many went."""
+    found = entries()
+    total, gone = sum(size for _, size, _ in found), 0
+    for _, size, path in found:
+        if total <= bound:
+            break
+        if path != keep:
+            with contextlib.suppress(OSError):
+                path.unlink()
+                gone += 1
+            total -= size
+    Counters.evicted += gone
+    return gone
+
+
+def load(key: str) -> int | None:
+    """Address of the function stored under ``key``, or None."""
+    path = _path(key, ".o")
+    found = _read(path)
+    if found is None or path is None:
+        return None
+    try:
+        with _lock:
+            return link(found[1], found[0])
+    except (ValueError, RuntimeError):
+        _forget(path)
         return None
 
 
 def store(key: str, obj: bytes, symbol: str) -> None:
-    """Write an object file atomically; failures to write are not errors."""
-    root = cache_dir()
-    if root is None:
-        return
-    folder = root / key[:2]
-    try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-        fd, tmp = tempfile.mkstemp(dir=folder, suffix=".tmp")
-        with os.fdopen(fd, "wb") as f:
-            check = hashlib.sha256(obj).hexdigest()
-            f.write(_MAGIC + f"{symbol} {check}\n".encode() + obj)
-        os.replace(tmp, folder / (key + ".o"))
-    except OSError:
-        return
+    """Keep an object file and the name of its function."""
+    _write(_path(key, ".o"), symbol, obj)
+
+
+def load_text(key: str) -> str | None:
+    """The text stored under ``key``, or None."""
+    found = _read(_path(key, ".t"))
+    return None if found is None else found[1].decode()
+
+
+def store_text(key: str, text: str) -> None:
+    """Keep a text."""
+    _write(_path(key, ".t"), "text", text.encode())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .errors import DeviceError, message
+from .errors import ArgumentError, DeviceError, message
 
 
 class Device:
@@ -61,3 +61,26 @@ def beside(x: Any, t: Any) -> Any:
 def on_device(x: Any) -> bool:
     """Whether a raw value is an array of a device (`nbgrad.cuda.DeviceArray`), not one of NumPy's."""
     return getattr(type(x), "is_device_array", False)
+
+
+def get_num_threads() -> int:
+    """Threads used for large arrays and compiled programs."""
+    from kernels_cpu import threads
+
+    return threads.get_num_threads()
+
+
+def set_num_threads(n: int) -> None:
+    """Set the number of threads used for large arrays and compiled programs.
+
+    The results of compiled programs do not depend on it.
+
+    Raises
+    ------
+    ArgumentError : not an integer of at least 1.
+    """
+    from kernels_cpu import threads
+
+    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        raise ArgumentError(message("set_num_threads", "argument 'n'", repr(n), "an integer >= 1"))
+    threads.set_num_threads(n)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -51,7 +51,7 @@ def lanes_of(kind: str) -> int:
     return int(kind[1 : kind.index(" ")]) if kind[0] == "<" else 1
 
 
-def number(value: float, kind: str) -> str:
+def number(value: Any, kind: str) -> str:
     """Text of a scalar constant: floats as the bits of the double of the same value."""
     if kind == "i1":
         return "true" if value else "false"
@@ -62,7 +62,7 @@ def number(value: float, kind: str) -> str:
     return f"0x{struct.unpack('<Q', struct.pack('<d', v))[0]:016X}"
 
 
-def const(value: float, kind: str) -> Value:
+def const(value: Any, kind: str) -> Value:
     """A constant of a scalar or vector type (the same in all lanes)."""
     text = number(value, scalar_of(kind))
     return Value(text if kind[0] != "<" else f"splat ({scalar_of(kind)} {text})", kind)
@@ -80,20 +80,12 @@ class Module:
         self.functions: dict[str, list[str]] = {}
         self.declared: dict[str, str] = {}
         self.globals: dict[str, str] = {}
-        self.attributes: list[str] = []
 
     def text(self) -> str:
         """The whole module as LLVM assembly."""
         parts = [*self.globals.values(), *self.declared.values()]
         parts += ["\n".join(lines) for lines in self.functions.values()]
-        parts += [f"attributes #{i} = {{ {text} }}" for i, text in enumerate(self.attributes)]
         return "\n".join([*parts, "!0 = !{}"]) + "\n"
-
-    def attribute(self, text: str) -> str:
-        """A reference to a group of function attributes."""
-        if text not in self.attributes:
-            self.attributes.append(text)
-        return f"#{self.attributes.index(text)}"
 
     def declare(self, name: str, ret: str, args: Sequence[str]) -> None:
         """Make an external function (or intrinsic) known."""
@@ -129,8 +121,8 @@ class Function:
         heads = ", ".join(
             f"{p.type}{' noalias' if p.type == 'ptr' else ''} {p.text}" for p in params
         )
-        group = f" {module.attribute(attributes)}" if attributes else ""
-        self.lines = [f"define {linkage}{' ' if linkage else ''}{ret} @{name}({heads}){group} {{"]
+        kind = f"define {linkage} {ret}" if linkage else f"define {ret}"
+        self.lines = [f"{kind} @{name}({heads}) {attributes} {{"]
         self.lines.append("entry:")
         module.functions[name] = self.lines
 

@@ -6,14 +6,18 @@ One source serves the eager kernels (compiled by Numba, lane by lane) and the co
 from __future__ import annotations
 
 import functools
+import json
 import types
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from .. import objcache
+from . import jit
 from .text import FLOATS, Function, Module, Value, const, lanes_of, scalar_of, vector
 
+_FLOATING: tuple[Any, ...] = (float, np.floating)  # plain classes to static checkers
 _SUFFIX = {"double": "f64", "float": "f32"}
 
 
@@ -31,7 +35,7 @@ class Lane:
         if isinstance(other, Lane):
             return other
         kind = self.value.type
-        if isinstance(other, float | np.floating) and scalar_of(kind) not in FLOATS:
+        if isinstance(other, _FLOATING) and scalar_of(kind) not in FLOATS:
             raise TypeError(f"vecmath: a float meets an integer value ({kind})")
         return Lane(self.fn, const(other, kind))
 
@@ -177,7 +181,7 @@ def _select(c: Any, a: Any, b: Any) -> Lane:
     else:
         scalar = "float" if isinstance(a, np.float32) else "double"
         kind = vector(
-            scalar if isinstance(a, float | np.floating) else "i64", lanes_of(c.value.type)
+            scalar if isinstance(a, _FLOATING) else "i64", lanes_of(c.value.type)
         )
         one, two = Lane(c.fn, const(a, kind)), Lane(c.fn, const(b, kind))
     text = f"select {c.value}, {one.value}, {two.value}"
@@ -308,8 +312,23 @@ def call(fn: Function, name: str, args: list[Value]) -> Value:
     kind = args[0].type
     symbol = f"vm.{name}.{_SUFFIX[scalar_of(kind)]}.{lanes_of(kind)}"
     if symbol not in fn.module.functions:
-        _define(fn.module, symbol, name, kind, len(args))
+        _add(fn.module, symbol, name, kind, len(args))
     return fn.call(symbol, kind, args)
+
+
+def _add(module: Module, symbol: str, name: str, kind: str, count: int) -> None:
+    """Put a function into a module; its text is kept on disk, for its sources need Numba to be imported."""
+    key = objcache.digest("vecmath text", jit.emitters_digest(), str(jit.lanes()), symbol)
+    kept = objcache.load_text(key)
+    if kept is None:
+        alone = Module()
+        _define(alone, symbol, name, kind, count)
+        kept = json.dumps([alone.functions, alone.declared, alone.globals])
+        objcache.store_text(key, kept)
+    functions, declared, tables = json.loads(kept)
+    module.functions.update(functions)
+    module.declared.update(declared)
+    module.globals.update(tables)
 
 
 _NEAR = ("sin", "cos")  # there is a faster version for moderate arguments
@@ -318,12 +337,11 @@ _NEAR = ("sin", "cos")  # there is a faster version for moderate arguments
 def _define(module: Module, symbol: str, name: str, kind: str, count: int) -> None:
     from .. import vecmath
     from ..vecmath import _trig
-    from .jit import attributes
 
     scalar = scalar_of(kind)
     dtype = "float64" if scalar == "double" else "float32"
     params = [Value(f"%a{i}", kind) for i in range(count)]
-    fn = Function(module, symbol, params, kind, "internal", f"{attributes()} noinline")
+    fn = Function(module, symbol, params, kind, "internal", f"{jit.attributes()} noinline")
     lanes = [Lane(fn, p) for p in params]
     full = _traceable(vecmath.TABLE[name, dtype])
     if name not in _NEAR or scalar != "double":

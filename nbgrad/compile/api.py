@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -156,10 +157,13 @@ class Compiled:
 
     def _specialise(self, args: tuple, kwargs: dict, leaves: list[Any]) -> Specialisation:
         birth = new_epoch()
+        start = time.perf_counter()
         tape = self._trace(args, kwargs, leaves)
+        traced = time.perf_counter() - start
         check_pure(tape, self.__name__)
         closed, captured = close(tape, birth)
         program = Program(closed, self.__name__, birth, captured)
+        program.timings["trace"] = traced
         if self.verbose:
             print(program.explain())
         return Specialisation(program, captured, tape)

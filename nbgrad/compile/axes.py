@@ -108,11 +108,10 @@ def _viewed(tape: Tape, ins: Instruction) -> Pairs:
         layout = mapped(ins, marked(shape, d))
         if layout is None:
             continue
-        hits = [
-            k for k, (m, s) in enumerate(zip(layout.shape, layout.strides, strict=True)) if s == ROW
-        ]
+        steps = list(zip(layout.shape, layout.strides, strict=True))
+        hits = [k for k, (m, t) in enumerate(steps) if t == ROW and m != 1]
         whole = layout.offset < ROW // 2 and all(
-            abs(s) < ROW // 2 for k, s in enumerate(layout.strides) if k not in hits
+            abs(t) < ROW // 2 or m == 1 for k, (m, t) in enumerate(steps) if k not in hits
         )
         if len(hits) == 1 and whole and layout.shape[hits[0]] == n:
             pairs.append((0, d, 0, hits[0]))

@@ -48,6 +48,7 @@ class Layout(NamedTuple):
     text: str
     whole: int  # number of the function that runs all steps
     steps: list  # Segment, Region or Host, in order
+    regions: list  # (block, Region)
     work_bytes: int
     scratch_bytes: int
 
@@ -64,6 +65,7 @@ def emit(schedule: Schedule) -> Layout:
             block.acc_offset = work
             work += block.acc_bytes * region.chunks
     steps: list = []
+    plans: list = []
     names: list[str] = []
     for phase in schedule.phases:
         _uniform(schedule, module, phase.uniform, regions, steps, names)
@@ -71,10 +73,11 @@ def emit(schedule: Schedule) -> Layout:
             region = regions[id(block)]._replace(number=len(names))
             names.append(_region(schedule, module, block, region))
             steps.append(region)
+            plans.append((block, region))
     _whole(module, steps, names)
     _entry(module, names)
     scratch = max([s.scratch for s in steps if isinstance(s, Region)], default=0)
-    return Layout(module.text(), len(names) - 1, steps, work, scratch)
+    return Layout(module.text(), len(names) - 1, steps, plans, work, scratch)
 
 
 def _plan(schedule: Schedule) -> dict[int, Region]:

@@ -36,6 +36,11 @@ def _body(op: str, dtypes: tuple) -> tuple[list[Expr], Expr, list[Expr]]:
     return xs, out, order
 
 
+def body_primitives(op: str, dtypes: tuple) -> list[str]:
+    """Names of the primitives a body consists of."""
+    return [e.op for e in _body(op, dtypes)[2] if e.op not in ("const", "input")]
+
+
 def evaluate(
     fn: Function, op: str, dtypes: Sequence[np.dtype], out_dtype: Any, args: Sequence[Any]
 ) -> Any:

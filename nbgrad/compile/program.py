@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from ..tape.program import Tape
 from ..tape.record import trace_flat
 from ..tape.simplify import rebuild
 from ..tensor import Tensor, new_epoch
+from . import report
 from .emit import Region, Segment
 from .lower import Schedule
 from .prepare import prepare
@@ -48,6 +51,7 @@ class Program:
         self.in_specs = [Spec(*tape.specs[v]) for v in tape.inputs]
         self.out_specs = [Spec(*tape.specs[v]) for v in tape.outputs]
         self._derived: dict[Any, Program] = {}
+        self.timings: dict[str, float] = {}
 
     def __repr__(self) -> str:
         return self.name
@@ -55,13 +59,45 @@ class Program:
     @functools.cached_property
     def prepared(self) -> tuple[Tape, Any]:
         """The simplified tape and its constants."""
-        return prepare(rebuild(self.tape, self.tape.instructions, {}), self.birth)
+        with self._timed("simplify"):
+            return prepare(rebuild(self.tape, self.tape.instructions, {}), self.birth)
+
+    @contextmanager
+    def _timed(self, name: str) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        self.timings[name] = time.perf_counter() - start
 
     @functools.cached_property
     def runner(self) -> Runner:
         """The schedule as a function of arrays."""
         tape, constants = self.prepared
-        return Runner(Schedule(tape, constants))
+        with self._timed("schedule"):
+            schedule = Schedule(tape, constants)
+        with self._timed("emit"):
+            return Runner(schedule)
+
+    def compile(self) -> Program:
+        """Make the machine code now rather than at the first run."""
+        runner = self.runner
+        with self._timed("machine code"):
+            runner.compile()
+        return self
+
+    @property
+    def source(self) -> str:
+        """The program as loop nests and products over tiles and arrays, in the order in which they run."""
+        return report.source(self.runner)
+
+    @property
+    def llvm(self) -> str:
+        """The emitted LLVM assembly."""
+        return self.runner.layout.text
+
+    def explain(self) -> str:
+        """Regions, tiles, memory, operations, bytes, the least time they take, and the compile times."""
+        self.compile()
+        return report.explain(self)
 
     @functools.cached_property
     def native(self) -> Runner:
