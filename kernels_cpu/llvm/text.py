@@ -80,6 +80,7 @@ class Module:
         self.functions: dict[str, list[str]] = {}
         self.declared: dict[str, str] = {}
         self.globals: dict[str, str] = {}
+        self.made: dict[int, Any] = {}  # what a user of the module has emitted, by identity
 
     def text(self) -> str:
         """The whole module as LLVM assembly."""
@@ -290,6 +291,33 @@ class Function:
             self.emit(c.type, f"phi {c.type} [ {c.text}, %{before} ], [ {v.text}, %{inside} ]")
             for c, v in zip(carried, last, strict=True)
         ]
+
+    def repeat(
+        self,
+        test: Callable[..., Value],
+        body: Callable[..., Sequence[Value]],
+        carried: Sequence[Value],
+    ) -> list[Value]:
+        """``while test(*carried): carried = body(*carried)``; returns the last ``carried``."""
+        head, inside, end = (self.fresh_label(s) for s in ("while", "again", "endwhile"))
+        before = self.block
+        self.jump(head)
+        self.label(head)
+        now = [Value(self.fresh(), c.type) for c in carried]
+        at = len(self.lines) - self.top
+        self.lines += [""] * len(now)
+        self.branch(test(*now), inside, end)
+        self.label(inside)
+        last = list(body(*now))
+        back = self.block
+        self.jump(head)
+        at += self.top
+        for k, (n, c, v) in enumerate(zip(now, carried, last, strict=True)):
+            self.lines[at + k] = (
+                f"  {n.text} = phi {c.type} [ {c.text}, %{before} ], [ {v.text}, %{back} ]"
+            )
+        self.label(end)
+        return now
 
     def _loop(self, lo: Value, hi: Value, step: int, body: Callable, carried: Sequence) -> list:
         head, end = self.fresh_label("loop"), self.fresh_label("done")

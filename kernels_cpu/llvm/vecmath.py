@@ -179,10 +179,8 @@ def _select(c: Any, a: Any, b: Any) -> Lane:
     if isinstance(some, Lane):
         one, two = _same_width(some.like(a), some.like(b))
     else:
-        scalar = "float" if isinstance(a, np.float32) else "double"
-        kind = vector(
-            scalar if isinstance(a, _FLOATING) else "i64", lanes_of(c.value.type)
-        )
+        scalar = "float" if getattr(a, "dtype", None) == np.float32 else "double"
+        kind = vector(scalar if isinstance(a, _FLOATING) else "i64", lanes_of(c.value.type))
         one, two = Lane(c.fn, const(a, kind)), Lane(c.fn, const(b, kind))
     text = f"select {c.value}, {one.value}, {two.value}"
     return Lane(c.fn, c.fn.emit(one.value.type, text))

@@ -14,9 +14,10 @@ import numpy as np
 
 from kernels_cpu.llvm import jit
 
-from ..layout import Layout, contiguous, contiguous_strides, expand
+from ..layout import Layout, contiguous, contiguous_strides, expand, is_contiguous
 from ..op import REGISTRY, Spec
 from ..tape.program import Instruction
+from . import control
 from .axes import ROW, mapped, marked
 from .items import Access, Host, Item, Map, Operand, Space, Step
 from .products import make_dot
@@ -137,6 +138,8 @@ class Block:
             self._scatter(ins)
         elif ins.op == "matmul":
             make_dot(self, ins)
+        elif ins.op in control.OPERATORS:
+            self._control(ins)
         else:
             raise AssertionError(f"no native form of {ins.op}")
 
@@ -147,6 +150,29 @@ class Block:
         outs = tuple(self.new_store(v).store for v in ins.outputs)
         node.make = lambda: Host(ins, inputs, outs)
         self._append(node, ins.outputs)
+
+    def _control(self, ins: Instruction) -> None:
+        item = control.make_control(self, ins)
+        reads = [(self.root(v), False) for v in ins.inputs]
+        node = Node("control", None, [*reads, *((v, False) for v in self.packs(*ins.inputs))], -1)
+        node.make = lambda: item
+        self._append(node, ins.outputs)
+
+    def contiguous(self, var: int) -> Ref:
+        """The variable as an array in order; a view is copied first."""
+        ref = self.ref(var)
+        size = size_of(self.spec(var).shape)
+        if (
+            ref.store.is_global
+            and is_contiguous(ref.layout)
+            and (ref.store.size == size or ref.store.kind != "const")
+        ):
+            return ref
+        if var not in self.packed:
+            store = self.program.temporary(size, self.spec(var).dtype)
+            self.packed[var] = (Ref(store, contiguous(self.spec(var).shape)), -2 - len(self.packed))
+            self.copy(var, self.packed[var][1], self.packed[var][0])
+        return self.packed[var][0]
 
     def _append(self, node: Node, outs: Sequence[int]) -> None:
         self.nodes.append(node)

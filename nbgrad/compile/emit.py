@@ -12,9 +12,10 @@ from kernels_cpu.llvm import jit
 from kernels_cpu.llvm.text import Function, Module, Value
 
 from .block import Block
+from .control import Control, emit_control
 from .emit_dot import emit_dot
 from .emit_map import emit_map, fill_store
-from .items import Dot, Finish, Map
+from .items import Dot, Host, Item, Map
 from .lower import ALIGN, Schedule, plan_tiles
 from .target import Target
 
@@ -42,13 +43,29 @@ class Segment(NamedTuple):
     number: int
 
 
+class Plan(NamedTuple):
+    """Memory of a schedule: how its regions run (by block), its workspace, its scratch per thread."""
+
+    regions: dict[int, Region]
+    work_bytes: int
+    scratch_bytes: int
+
+
+class Emitted(NamedTuple):
+    """The functions of a schedule; the last one runs all of them in this thread."""
+
+    names: list[str]
+    steps: list  # Segment, Region or Host, in order
+    regions: list  # (block, Region)
+
+
 class Layout(NamedTuple):
     """What the runtime needs to know of an emitted program."""
 
     text: str
     whole: int  # number of the function that runs all steps
-    steps: list  # Segment, Region or Host, in order
-    regions: list  # (block, Region)
+    steps: list
+    regions: list
     work_bytes: int
     scratch_bytes: int
 
@@ -56,32 +73,34 @@ class Layout(NamedTuple):
 def emit(schedule: Schedule) -> Layout:
     """The module's text and the steps of a call."""
     module = Module()
-    regions = _plan(schedule)
-    work = schedule.work_bytes
-    for block in schedule.blocks():
-        if block.cls is not None:
-            region = regions[id(block)]
-            block.acc_bytes = _place_accumulators(block)
-            block.acc_offset = work
-            work += block.acc_bytes * region.chunks
-    steps: list = []
-    plans: list = []
-    names: list[str] = []
-    for phase in schedule.phases:
-        _uniform(schedule, module, phase.uniform, regions, steps, names)
-        for block in phase.regions:
-            region = regions[id(block)]._replace(number=len(names))
-            names.append(_region(schedule, module, block, region))
-            steps.append(region)
-            plans.append((block, region))
-    _whole(module, steps, names)
+    names, steps, regions = emit_functions(module, schedule)
     _entry(module, names)
-    scratch = max([s.scratch for s in steps if isinstance(s, Region)], default=0)
-    return Layout(module.text(), len(names) - 1, steps, plans, work, scratch)
+    plan = schedule.plan
+    last = len(names) - 1
+    return Layout(module.text(), last, steps, regions, plan.work_bytes, plan.scratch_bytes)
 
 
-def _plan(schedule: Schedule) -> dict[int, Region]:
-    found = {}
+def emit_functions(module: Module, schedule: Schedule) -> Emitted:
+    """Emit a schedule's functions into a module (once)."""
+    made = module.made.get(id(schedule))
+    if made is None:
+        prefix = f"p{len(module.made)}."
+        module.made[id(schedule)] = made = Emitted([], [], [])
+        for phase in schedule.phases:
+            _uniform(schedule, module, phase.uniform, made, prefix)
+            for block in phase.regions:
+                region = schedule.plan.regions[id(block)]._replace(number=len(made.names))
+                made.names.append(_region(schedule, module, block, region, prefix))
+                made.steps.append(region)
+                made.regions.append((block, region))
+        _whole(module, made, prefix)
+    return made
+
+
+def plan(schedule: Schedule) -> Plan:
+    """Decide tiles, chunks and memory of a schedule."""
+    regions = {}
+    work, scratch = schedule.work_bytes, 0
     for block in schedule.blocks():
         if block.cls is None:
             continue
@@ -94,8 +113,11 @@ def _plan(schedule: Schedule) -> dict[int, Region]:
         wide = [max(d.m, d.n) * d.a.store.dtype.itemsize for d in block.items if _sums(d)]
         spare = per_row * tile
         size = spare + max(wide, default=0) * tile + ALIGN
-        found[id(block)] = Region(-1, rows, tile, chunks, spare, size)
-    return found
+        regions[id(block)] = Region(-1, rows, tile, chunks, spare, size)
+        scratch = max(scratch, size)
+        block.acc_bytes, block.acc_offset = _place_accumulators(block), work
+        work += block.acc_bytes * chunks
+    return Plan(regions, -(-work // ALIGN) * ALIGN, scratch)
 
 
 def _sums(item: Any) -> bool:
@@ -122,21 +144,22 @@ def _place_accumulators(block: Block) -> int:
     return offset
 
 
-def _uniform(schedule, module: Module, block: Block, regions: dict, steps: list, names: list):
+def _uniform(schedule: Schedule, module: Module, block: Block, made: Emitted, prefix: str) -> None:
     fn: Function | None = None
     target: Target | None = None
     for item in block.items:
-        if not isinstance(item, (Map, Dot, Finish)):
+        if isinstance(item, Host):
             if fn is not None:
                 fn.finish()
             fn = None
-            steps.append(item)
+            made.steps.append(item)
             continue
         if fn is None:
-            fn = _function(module, f"uniform{len(names)}")
-            target = Target(schedule, fn, None, regions)
-            steps.append(Segment(len(names)))
-            names.append(fn.name)
+            number = len(made.names)
+            fn = _function(module, f"{prefix}uniform{number}")
+            target = Target(schedule, fn)
+            made.steps.append(Segment(number))
+            made.names.append(fn.name)
         assert target is not None
         _item(target, item)
     if fn is not None:
@@ -148,18 +171,20 @@ def _function(module: Module, name: str) -> Function:
     return Function(module, name, params, linkage="internal", attributes=jit.attributes())
 
 
-def _item(target: Target, item: Map | Dot | Finish) -> None:
+def _item(target: Target, item: Item) -> None:
     if isinstance(item, Map):
         emit_map(target, item)
     elif isinstance(item, Dot):
         emit_dot(target, item)
+    elif isinstance(item, Control):
+        emit_control(target, item)
     else:
         target.finish(item)
 
 
-def _region(schedule: Schedule, module: Module, block: Block, region: Region) -> str:
-    fn = _function(module, f"region{region.number}")
-    target = Target(schedule, fn, (block, region), {})
+def _region(schedule: Schedule, module: Module, block: Block, region: Region, prefix: str) -> str:
+    fn = _function(module, f"{prefix}region{region.number}")
+    target = Target(schedule, fn, block, region)
     tiles = -(-region.rows // region.tile)
     for store in block.stores:
         if store.kind == "acc":
@@ -180,20 +205,20 @@ def _region(schedule: Schedule, module: Module, block: Block, region: Region) ->
     return fn.name
 
 
-def _whole(module: Module, steps: list, names: list[str]) -> None:
-    """The last function runs all native steps in this thread: what Numba code calls."""
-    fn = _function(module, "whole")
+def _whole(module: Module, made: Emitted, prefix: str) -> None:
+    """The last function runs all native steps in this thread: what Numba code and loops call."""
+    fn = _function(module, f"{prefix}whole")
 
     def chunk(name: str, c: Value) -> None:
         fn.do(f"call void @{name}(ptr %buffers, {c}, ptr %scratch)")
 
-    for step in steps:
+    for step in made.steps:
         if isinstance(step, Segment):
-            chunk(names[step.number], Value("0", "i64"))
+            chunk(made.names[step.number], Value("0", "i64"))
         elif isinstance(step, Region):
-            fn.loop(0, step.chunks, 1, lambda c, step=step: chunk(names[step.number], c))
+            fn.loop(0, step.chunks, 1, lambda c, step=step: chunk(made.names[step.number], c))
     fn.finish()
-    names.append(fn.name)
+    made.names.append(fn.name)
 
 
 def _entry(module: Module, names: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from ..layout import Layout, contiguous
 from ..tape.program import Tape
 from .block import Block
+from .control import Control
 from .items import Access, Dot, Finish, Host, Item, Map
 from .place import Placement
 from .prepare import Constants
@@ -37,6 +39,7 @@ class Schedule:
         self.global_refs: dict[int, Ref] = {}
         self.arrays: dict[int, Store] = {}
         self.outputs: list[Store] = []
+        self.temporaries: list[Store] = []
         self._arguments()
         depth = self.placement.depth
         self.phases = [Phase(Block(self, None, d), []) for d in range(depth)]
@@ -91,6 +94,19 @@ class Schedule:
             store.var = var
             self.arrays[var] = store
         return self.arrays[var]
+
+    def temporary(self, size: int, dtype: Any) -> Store:
+        """Part of the workspace that belongs to no variable."""
+        store = Store("work", size, np.dtype(dtype))
+        self.temporaries.append(store)
+        return store
+
+    @functools.cached_property
+    def plan(self) -> Any:
+        """Tiles, chunks and memory."""
+        from .emit import plan
+
+        return plan(self)
 
     def global_ref(self, var: int) -> Ref:
         """Where a variable of an earlier block, or from outside, can be read."""
@@ -159,7 +175,8 @@ class Schedule:
             for region in phase.regions:
                 for item in region.items:
                     _touch(item, position, ("work",))
-        return pack_lives([s for s in self.arrays.values() if s.first >= 0 and s.kind == "work"])
+        stores = [*self.arrays.values(), *self.temporaries]
+        return pack_lives([s for s in stores if s.first >= 0 and s.kind == "work"])
 
 
 def stores_of(item: Item) -> list[Store]:
@@ -175,6 +192,9 @@ def stores_of(item: Item) -> list[Store]:
         return [item.a.store, item.b.store, item.c.store]
     if isinstance(item, Host):
         return [*(r.store for r in item.inputs), *item.outputs]
+    if isinstance(item, Control):
+        inputs = [r.store for r in item.inputs]
+        return [*inputs, *item.outputs, *item.spare, item.area]
     return [item.source, item.target]
 
 

@@ -15,6 +15,7 @@ from kernels_cpu.llvm.text import Function, Module
 
 from ..op import REGISTRY
 from ..tape.program import Instruction, Tape
+from . import control
 from .axes import Axes, relations
 from .evaluate import evaluate
 
@@ -174,6 +175,8 @@ class Placement:
         if ins.op in ("sum", "amax", "amin", "cat", "unview"):
             plain = {"float64", "float32"} | ({"int64"} if ins.op != "sum" else set())
             return kinds <= plain and (ins.op != "unview" or self._plain_base(ins))
+        if ins.op in control.OPERATORS:
+            return cls is None and control.native(ins)
         if ins.op == "matmul" and kinds in ({"float64"}, {"float32"}):
             if cls is not None:
                 return True

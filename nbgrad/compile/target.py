@@ -9,18 +9,14 @@ from kernels_cpu.llvm.memory import horizontal, load, store
 from kernels_cpu.llvm.text import SCALARS, Function, Value, const, vector
 
 from .items import Finish
-from .stores import Store
+from .stores import Ref, Store
 
 
 class Target:
-    """Emission state of one block; ``region`` is its block and plan, or None for uniform code."""
+    """Emission state of uniform code, or of a row region: its block and plan."""
 
-    def __init__(self, schedule: Any, fn: Function, region: Any, regions: dict):
-        self.schedule, self.fn, self.regions = schedule, fn, regions
-        self.block: Any = None
-        self.region: Any = None
-        if region is not None:
-            self.block, self.region = region
+    def __init__(self, schedule: Any, fn: Function, block: Any = None, region: Any = None):
+        self.schedule, self.fn, self.block, self.region = schedule, fn, block, region
         self.lanes = jit.lanes()
         self.row0 = self.rows = self.padded = Value("0", "i64")
 
@@ -60,6 +56,14 @@ class Target:
             return fn.hoist("ptr", f"getelementptr i8, {work}, i64 {s.offset}")
         return self._buffer(self._slot(s.kind, s.index))
 
+    def constant(self, index: int) -> Value:
+        """The address of a constant array."""
+        return self._buffer(self._slot("const", index))
+
+    def address(self, ref: Ref) -> Value:
+        """The address of the first element of a view."""
+        return self.fn.at(self.base(ref.store), ref.layout.offset, self.kind(ref.store))
+
     def _slot(self, kind: str, index: int) -> int:
         s = self.schedule
         first = {"input": 0, "const": len(s.inputs)}
@@ -87,7 +91,7 @@ class Target:
         """Add up an accumulator's chunks and lanes into its array."""
         fn, source = self.fn, item.source
         block = next(b for b in self.schedule.blocks() if source in b.stores)
-        chunks = self.regions[id(block)].chunks
+        chunks = self.schedule.plan.regions[id(block)].chunks
         kind, out_kind = self.kind(source), self.kind(item.target)
         first = self._accumulator(source, block, Value("0", "i64"))
         size = 8 if kind in ("double", "i64") else 4
