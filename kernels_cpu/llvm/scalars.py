@@ -192,7 +192,7 @@ def _complex(fn: Function, op: str, dtype: np.dtype, args: list[Operand]) -> Ope
     if op == "neg":
         return Pair(real("neg", z.re), real("neg", z.im))
     if op == "cast":
-        return Pair(cast(fn, z.re, part), cast(fn, z.im, part))
+        return _complex_cast(fn, z, dtype)
     a, b = _paired(z), _paired(args[1])
     if op in ("add", "sub"):
         return Pair(real(op, a.re, b.re), real(op, a.im, b.im))
@@ -206,6 +206,17 @@ def _complex(fn: Function, op: str, dtype: np.dtype, args: list[Operand]) -> Ope
         one = primitive(fn, op, dtype, [a.re, b.re])
         return primitive(fn, join, dtype, [one, primitive(fn, op, dtype, [a.im, b.im])])
     raise NoVectorFormError(f"complex {op}")
+
+
+def _complex_cast(fn: Function, z: Pair, dtype: np.dtype) -> Operand:
+    """To a real dtype the real part; to bool whether it is not zero."""
+    if dtype.kind == "c":
+        part = real_part(dtype)
+        return Pair(cast(fn, z.re, part), cast(fn, z.im, part))
+    if dtype.kind == "b":
+        zero = const(0, z.re.type)
+        return _complex(fn, "ne", dtype, [z, Pair(zero, zero)])
+    return cast(fn, z.re, dtype)
 
 
 def _paired(x: Operand) -> Pair:

@@ -15,11 +15,12 @@ from .. import dtypes as dt
 from ..errors import ArgumentError, message
 from ..op import Spec, as_tensor
 from ..state import state
-from ..tape.program import Tape, _unchanged
-from ..tape.record import captured_numbers, trace_flat
+from ..tape.program import Tape
+from ..tape.record import trace_flat
 from ..tensor import Tensor, new_epoch
 from ..utils import pytree
-from .program import Program, check_pure, close, compiled_call
+from .program import Program, check_pure, close, compiled_call, gradients_on
+from .watch import Watch
 
 STORM = 8  # specialisations of one function after which a warning says why
 
@@ -31,17 +32,17 @@ class RecompilationWarning(UserWarning):
 class Specialisation:
     """A function compiled for one signature: the program and what the trace assumed."""
 
-    def __init__(self, program: Program, captured: list[Tensor], tape: Tape):
+    def __init__(self, program: Program, captured: list[Tensor], tape: Tape, watch: Watch):
         self.program, self.captured = program, captured
         self.out_tree = tape.out_tree
         self.frozen = [(tape.captured[v], a) for v, a in tape.frozen.items()]
-        self.environment = tape.environment
+        self.watch = watch
 
     def stale(self) -> str:
         """Why the trace no longer describes the function, or an empty string."""
-        for holder, key, value, where in self.environment:
-            if not _unchanged(holder, key, value):
-                return f"{where} '{key}' has changed"
+        changed = self.watch.changed(self._swap)
+        if changed:
+            return changed
         for t, frozen in self.frozen:
             if not np.array_equal(t._data, frozen, equal_nan=True):
                 return "a captured NumPy array has changed"
@@ -53,11 +54,22 @@ class Specialisation:
         return ""
 
 
+    def _swap(self, old: Tensor, new: Tensor) -> bool:
+        """Put a tensor in the place of a captured one, if nothing else of it went into the trace."""
+        if old.shape != new.shape or old.dtype != new.dtype:
+            return False
+        if any(t is old for t, _ in self.frozen):
+            return False
+        self.captured = [new if t is old else t for t in self.captured]
+        return True
+
+
 class Compiled:
     """A function that is traced, compiled and cached per signature. Made by `compile`."""
 
     def __init__(self, fn: Callable, static_argnums: tuple[int, ...], verbose: bool):
         functools.update_wrapper(self, fn)
+        self.__name__ = getattr(fn, "__name__", None) or type(fn).__name__
         self.fn, self.static, self.verbose = fn, static_argnums, verbose
         self._known: dict[Any, Specialisation] = {}
         self._lock = threading.RLock()
@@ -87,7 +99,7 @@ class Compiled:
         given = tuple(None if i in static else a for i, a in enumerate(args))
         leaves, tree = pytree.flatten((given, kwargs))
         tensors: list[Tensor] = []
-        key: list[Any] = [tree]
+        key: list[Any] = [tree, dt.get_default_dtype()]
         for i in static:
             key.append(self._hashable(args, i))
         for x in leaves:
@@ -124,7 +136,7 @@ class Compiled:
         return ("static", i, type(args[i]), args[i])
 
     def _find(self, key: Any, args: tuple, kwargs: dict, leaves: list[Any]) -> Specialisation:
-        found = self._known.get(key)
+        found = self._look_up(key)
         why = found.stale() if found is not None else ""
         if found is not None and not why:
             return found
@@ -133,6 +145,22 @@ class Compiled:
                 self._warn(why or self._difference(key))
                 self._known[key] = self._specialise(args, kwargs, leaves)
             return self._known[key]
+
+    def _look_up(self, key: Any) -> Specialisation | None:
+        try:
+            return self._known.get(key)
+        except TypeError:
+            bad = next(e for e in key if not _has_hash(e))
+            what = type(bad[-1] if isinstance(bad, tuple) else bad).__name__
+            raise ArgumentError(
+                message(
+                    f"compile of '{self.__name__}'",
+                    "a leaf of the arguments",
+                    f"a {what}, which has no hash",
+                    "tensors, arrays, numbers and hashable values",
+                    "Pass a tuple instead.",
+                )
+            ) from None
 
     def _difference(self, key: Any) -> str:
         """What distinguishes a new signature from the last one."""
@@ -152,7 +180,7 @@ class Compiled:
                 f"compile: '{self.__name__}' has been compiled {STORM + 1} times; the last reason: {reason}. "
                 "Pass numbers that vary as tensors, pad arrays to a few fixed shapes, or leave it uncompiled.",
                 RecompilationWarning,
-                stacklevel=5,
+                stacklevel=4,
             )
 
     def _specialise(self, args: tuple, kwargs: dict, leaves: list[Any]) -> Specialisation:
@@ -160,13 +188,14 @@ class Compiled:
         start = time.perf_counter()
         tape = self._trace(args, kwargs, leaves)
         traced = time.perf_counter() - start
+        watch = Watch(self.fn)  # after the trace, which may count its own runs
         check_pure(tape, self.__name__)
         closed, captured = close(tape, birth)
-        program = Program(closed, self.__name__, birth, captured)
+        program = Program(closed, self.__name__, captured)
         program.timings["trace"] = traced
         if self.verbose:
             print(program.explain())
-        return Specialisation(program, captured, tape)
+        return Specialisation(program, captured, tape, watch)
 
     def _trace(self, args: tuple, kwargs: dict, leaves: list[Any]) -> Tape:
         given = tuple(None if i in self.static else a for i, a in enumerate(args))
@@ -184,9 +213,9 @@ class Compiled:
             return out
 
         specs = [Spec(tuple(t._data.shape), t._data.dtype) for t in tensors if t is not None]
-        tape = trace_flat(flat, specs, f"compile of '{self.__name__}'")
+        with gradients_on():
+            tape = trace_flat(flat, specs, f"compile of '{self.__name__}'")
         tape.out_tree = box[0]
-        tape.environment = captured_numbers(self.fn)
         return tape
 
 
@@ -210,6 +239,14 @@ def _dynamic(x: Any) -> Tensor | None:
     if isinstance(x, complex):
         return Tensor(np.asarray(x, dt.to_complex(dt.get_default_dtype())))
     return None
+
+
+def _has_hash(entry: Any) -> bool:
+    try:
+        hash(entry)
+    except TypeError:
+        return False
+    return True
 
 
 def _shown(entry: Any) -> str:

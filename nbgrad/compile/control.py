@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 from kernels_cpu.llvm.text import Function, Value
 
 from ..tape.program import Instruction, Tape
-from ..tape.simplify import rebuild
 from .stores import Ref, Store
 
 OPERATORS = ("scan", "while_loop", "cond", "switch")
@@ -41,7 +40,7 @@ def body_schedule(tape: Tape) -> Any:
     from .prepare import prepare
 
     if tape not in _known:
-        prepared, constants = prepare(rebuild(tape, tape.instructions, {}), -1)
+        prepared, constants = prepare(tape)
         schedule = Schedule(prepared, constants, native_only=True)
         hosts = any(isinstance(i, Host) for b in schedule.blocks() for i in b.items)
         _known[tape] = None if hosts else schedule

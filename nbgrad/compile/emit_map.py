@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from kernels_cpu.llvm import scalars
-from kernels_cpu.llvm.memory import combined, horizontal, load, row_mask, store
+from kernels_cpu.llvm.memory import combined, horizontal, load, row_mask
 from kernels_cpu.llvm.text import Function, Value, const, lanes_of, scalar_of, vector
 
 from .axes import ROW
@@ -98,7 +100,8 @@ class Nest:
         """The value of a step from its operands."""
         args = [env[o.var] if o.forwarded else read(o.access) for o in step.operands]
         if step.op == "copy":
-            return scalars.cast(self.fn, args[0], step.dtype)
+            same = step.operands[0].access.store.dtype == step.dtype
+            return args[0] if same else scalars.cast(self.fn, args[0], step.dtype)
         dtypes = [self._dtype(step, i) for i in range(len(args))]
         return evaluate(self.fn, step.op, dtypes, step.dtype, args)
 
@@ -107,7 +110,12 @@ class Nest:
         return self.target.schedule.tape.specs[step.ins.inputs[i]].dtype
 
     def _constant(self, access: Access, lanes: int) -> Any:
-        return scalars.constant(access.store.value, access.store.dtype, lanes)
+        value, dtype = access.store.value, access.store.dtype
+        if dtype == np.float16:  # only moved: its bits
+            value, dtype = int(np.float16(value).view(np.int16)), np.dtype("int16")
+        elif dtype == np.uint8:
+            value, dtype = int(np.uint8(value).view(np.int8)), np.dtype("int8")
+        return scalars.constant(value, dtype, lanes)
 
 
 class RowNest(Nest):
@@ -123,9 +131,8 @@ class RowNest(Nest):
         for access, offset in zip(self.accesses, offsets, strict=True):
             if access.row == 0 and access.store.kind not in ("fill", "acc"):
                 if any(not o.forwarded and o.access == access for o in self._operands()):
-                    kind = target.kind(access.store)
-                    p = fn.at(target.base(access.store), offset, kind)
-                    fixed[access] = fn.splat(fn.load(p, kind), target.lanes)
+                    p = target.place(access.store, offset)
+                    fixed[access] = target.fetch(access.store, p, target.lanes, 0)
         sums = [s for s in self.item.steps if s.row_sum]
         starts = [self._zero(s) for s in sums]
 
@@ -170,9 +177,8 @@ class RowNest(Nest):
                 return fixed[access]
             if access not in loaded:
                 p, stride = self._place(access, offsets[self.known[access]], r)
-                kind = vector(target.kind(access.store), lanes)
                 outside = None if access.store.kind == "tile" else mask()
-                loaded[access] = load(fn, p, kind, stride, outside)
+                loaded[access] = target.fetch(access.store, p, lanes, stride, outside)
             return loaded[access]
 
         out = list(carried)
@@ -195,19 +201,18 @@ class RowNest(Nest):
                 kind = vector(target.kind(access.store), lanes)
                 old = load(fn, p, kind, stride, None if tiled else mask())
                 value = combined(fn, old, value, step.combine)
-            store(fn, value, p, stride, None if tiled else mask())
+            target.put(access.store, value, p, stride, None if tiled else mask())
             loaded.pop(access, None)
         return out
 
     def _place(self, access: Access, offset: Value, r: Value) -> tuple[Value, int]:
         """Address of rows ``r ...`` and the distance of two rows."""
-        fn, target, kind = self.fn, self.target, self.target.kind(access.store)
-        base = target.base(access.store)
+        fn, target = self.fn, self.target
         if access.store.kind == "tile":
             at = fn.add(fn.mul(offset, target.tile), r) if access.row == ROW else offset
-            return fn.at(base, at, kind), 1
+            return target.place(access.store, at), 1
         row = fn.mul(fn.add(target.row0, r), access.row)
-        return fn.at(base, fn.add(offset, row), kind), access.row
+        return target.place(access.store, fn.add(offset, row)), access.row
 
 
 class FlatNest(Nest):
@@ -277,15 +282,14 @@ class FlatNest(Nest):
 
         def place(access: Access) -> tuple[Value, int]:
             i = self.known[access]
-            p = fn.at(target.base(access.store), offsets[i], target.kind(access.store))
-            return p, dim.strides[i]
+            return target.place(access.store, offsets[i]), dim.strides[i]
 
         def read(access: Access) -> Any:
             if access.store.kind == "fill":
                 return self._constant(access, lanes)
             if access not in loaded:
                 p, stride = place(access)
-                loaded[access] = load(fn, p, vector(target.kind(access.store), lanes), stride)
+                loaded[access] = target.fetch(access.store, p, lanes, stride)
             return loaded[access]
 
         for step in self.item.steps:
@@ -301,7 +305,7 @@ class FlatNest(Nest):
             if step.combine:
                 kind = vector(target.kind(access.store), lanes)
                 value = combined(fn, load(fn, p, kind, stride), value, step.combine)
-            store(fn, value, p, stride)
+            target.put(access.store, value, p, stride)
             loaded.pop(access, None)
         return results
 

@@ -195,10 +195,10 @@ class Placement:
 @functools.cache
 def supported(op: str, dtypes: tuple, out: Any) -> bool:
     """Whether the body of an elementwise operator has a vector form for these dtypes."""
-    if any(d.kind == "c" for d in (*dtypes, out)):
-        return False
     fn = Function(Module(), "probe", [], attributes=jit.attributes())
     try:
+        for d in (*dtypes, out):
+            scalars.kind_of(scalars.real_part(d) if d.kind == "c" else d, 2)
         args = [scalars.constant(1, d, 2) for d in dtypes]
         evaluate(fn, op, dtypes, out, args)
     except scalars.NoVectorFormError:

@@ -22,12 +22,16 @@ FOLD_LIMIT = 1 << 16  # elements of a constant worth computing ahead
 
 
 class Constants:
-    """The values of a tape that are known when it is compiled."""
+    """The values of a tape that are known when it is compiled.
 
-    def __init__(self, tape: Tape, birth: int):
+    Captured tensors younger than ``birth``, the start of the trace, were made by it; None: all of them are constants
+    (a closed tape).
+    """
+
+    def __init__(self, tape: Tape, birth: int | None = None):
         self.arrays: dict[int, np.ndarray] = {}
         for var, t in tape.captured.items():
-            made_inside = t._ver[0] >= birth and var not in tape.frozen
+            made_inside = birth is None or (t._ver[0] >= birth and var not in tape.frozen)
             if isinstance(t._data, np.ndarray) and (is_constant(t) or made_inside):
                 self.arrays[var] = t._data
 
@@ -45,11 +49,12 @@ class Constants:
         return first.item()
 
 
-def prepare(tape: Tape, birth: int) -> tuple[Tape, Constants]:
-    """The tape a schedule is made of, and its constants."""
+def prepare(tape: Tape) -> tuple[Tape, Constants]:
+    """The tape a schedule is made of, and its constants; the given one is closed and left alone."""
+    tape = rebuild(tape, tape.instructions, {})
     tape = inline(tape, EXPANSIONS)
     tape = simplify(tape)
-    constants = Constants(tape, birth)
+    constants = Constants(tape)
     size = None
     while size != len(tape):
         size = len(tape)

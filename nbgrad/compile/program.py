@@ -13,21 +13,20 @@ import numpy as np
 from ..errors import ArgumentError, message
 from ..func.flat import flat_jvp, flat_vjp, flat_vmap
 from ..op import Operator, Spec
+from ..state import ON, state
 from ..tape.program import Tape
 from ..tape.record import trace_flat
 from ..tape.simplify import rebuild
-from ..tensor import Tensor, new_epoch
+from ..tensor import Tensor
 from . import report
 from .emit import Region, Segment
 from .lower import Schedule
-from .prepare import prepare
+from .prepare import Constants, prepare
 from .run import Runner
 
 
 def close(tape: Tape, birth: int) -> tuple[Tape, list[Tensor]]:
     """The tape with the captured tensors that may change as further inputs, and these tensors."""
-    from .prepare import Constants
-
     closed = rebuild(tape, tape.instructions, {})
     constants = Constants(closed, birth)
     moved = [v for v in closed.captured if v not in constants]
@@ -38,6 +37,19 @@ def close(tape: Tape, birth: int) -> tuple[Tape, list[Tensor]]:
     return closed, tensors
 
 
+@contextmanager
+def gradients_on() -> Iterator[None]:
+    """Trace as if gradients were recorded: whether they are is decided at every call."""
+    inference, off = state.inference, state.off
+    state.inference = False
+    state.set_off(ON)
+    try:
+        yield
+    finally:
+        state.inference = inference
+        state.set_off(off)
+
+
 class Program:
     """A closed tape (captured tensors are constants) with its machine code and its derivatives.
 
@@ -45,8 +57,8 @@ class Program:
     order are compiled.
     """
 
-    def __init__(self, tape: Tape, name: str, birth: int = 0, captured: Sequence[Tensor] = ()):
-        self.tape, self.name, self.birth = tape, name, birth
+    def __init__(self, tape: Tape, name: str, captured: Sequence[Tensor] = ()):
+        self.tape, self.name = tape, name
         self.captured = list(captured)
         self.in_specs = [Spec(*tape.specs[v]) for v in tape.inputs]
         self.out_specs = [Spec(*tape.specs[v]) for v in tape.outputs]
@@ -60,7 +72,7 @@ class Program:
     def prepared(self) -> tuple[Tape, Any]:
         """The simplified tape and its constants."""
         with self._timed("simplify"):
-            return prepare(rebuild(self.tape, self.tape.instructions, {}), self.birth)
+            return prepare(self.tape)
 
     @contextmanager
     def _timed(self, name: str) -> Iterator[None]:
@@ -151,10 +163,9 @@ class Program:
     # -- derived programs ------------------------------------------------------------------------------
     def _derive(self, key: Any, make: Any) -> Program:
         if key not in self._derived:
-            birth = new_epoch()
             fn, specs, name = make()
-            tape = trace_flat(fn, specs, name)
-            self._derived[key] = Program(tape, name, birth)
+            with gradients_on():
+                self._derived[key] = Program(trace_flat(fn, specs, name), name)
         return self._derived[key]
 
     def vjp(self, needs: tuple[bool, ...], given: tuple[bool, ...]) -> Program:

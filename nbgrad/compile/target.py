@@ -6,10 +6,14 @@ from typing import Any
 
 from kernels_cpu.llvm import jit
 from kernels_cpu.llvm.memory import horizontal, load, store
+from kernels_cpu.llvm.scalars import Pair
 from kernels_cpu.llvm.text import SCALARS, Function, Value, const, vector
 
 from .items import Finish
 from .stores import Ref, Store
+
+# dtypes that are only moved: as what
+_MOVED = {"float16": "i16", "uint8": "i8", "complex128": "double", "complex64": "float"}
 
 
 class Target:
@@ -41,8 +45,30 @@ class Target:
         return self.fn.hoist("ptr", f"getelementptr i8, ptr %scratch, i64 {self.region.spare}")
 
     def kind(self, s: Store) -> str:
-        """The scalar type of a store's elements."""
-        return SCALARS[s.dtype.name]
+        """The scalar type of a store's elements (of their parts, for complex ones)."""
+        return _MOVED.get(s.dtype.name) or SCALARS[s.dtype.name]
+
+    def place(self, s: Store, index: Value | int) -> Value:
+        """The address of an element."""
+        if s.dtype.kind == "c":
+            index = self.fn.mul(index, 2)
+        return self.fn.at(self.base(s), index, self.kind(s))
+
+    def fetch(self, s: Store, p: Value, lanes: int, stride: int, mask: Value | None = None) -> Any:
+        """Load elements ``stride`` apart; complex ones as their parts."""
+        kind = vector(self.kind(s), lanes)
+        if s.dtype.kind != "c":
+            return load(self.fn, p, kind, stride, mask)
+        parts = (p, self.fn.at(p, 1, self.kind(s)))
+        return Pair(*(load(self.fn, q, kind, 2 * stride, mask) for q in parts))
+
+    def put(self, s: Store, value: Any, p: Value, stride: int, mask: Value | None = None) -> None:
+        """Store elements ``stride`` apart."""
+        if not isinstance(value, Pair):
+            store(self.fn, value, p, stride, mask)
+            return
+        for part, q in zip(value, (p, self.fn.at(p, 1, self.kind(s))), strict=True):
+            store(self.fn, part, q, 2 * stride, mask)
 
     def base(self, s: Store) -> Value:
         """The address of a store's first element."""

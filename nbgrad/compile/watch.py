@@ -1,0 +1,166 @@
+"""What a traced function read from outside its arguments, so that a change is noticed before the next call.
+
+A trace bakes in everything it did not get as an argument: numbers and containers in closures and globals, attributes of
+objects, contents of NumPy arrays. `Watch` looks at what the function's code can reach, through its helpers
+too, and compares it with what was there; a difference means that the function must be traced again.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ..tensor import Tensor
+
+_PLAIN = (bool, int, float, complex, str, bytes, type(None))
+_OWN = ("nbgrad", "numpy", "scipy", "numba", "builtins", "math", "functools", "itertools", "typing")
+_DEPTH = 4  # containers and objects inside each other
+_MOST = 5000  # places watched at most
+
+
+class Watch:
+    """The places a function reads and what was there."""
+
+    def __init__(self, fn: Callable):
+        self.places: list[tuple[Any, Any, Any, str]] = []  # holder, key, value, what
+        self.arrays: list[tuple[np.ndarray, np.ndarray, str]] = []
+        self._seen: set[int] = set()
+        self._function(fn, 0)
+        self._seen.clear()
+
+    def changed(self, swap: Callable[[Tensor, Tensor], bool]) -> str:
+        """What has changed, or an empty string.
+
+        A tensor replaced by another one (``w = w - rate * g``) is no change where ``swap(old, new)`` can put
+        the new one in the old one's place.
+        """
+        for i, (holder, key, value, what) in enumerate(self.places):
+            now = _get(holder, key)
+            if now is value or _same_number(now, value):
+                continue
+            if isinstance(now, Tensor) and isinstance(value, Tensor) and swap(value, now):
+                self.places[i] = (holder, key, now, what)
+                continue
+            return f"{what} has changed"
+        for array, before, what in self.arrays:
+            if not np.array_equal(array, before, equal_nan=array.dtype.kind in "fc"):
+                return f"{what}, a NumPy array, has changed"
+        return ""
+
+    # -- collecting -------------------------------------------------------------------------------
+    def _function(self, fn: Any, depth: int) -> None:
+        """Closure, globals, defaults and object of a function."""
+        while isinstance(fn, functools.partial):
+            self._value(fn.args, "an argument of a partial", set(), depth)
+            self._value(fn.keywords, "an argument of a partial", set(), depth)
+            fn = fn.func
+        names: set[str] = set()
+        if isinstance(fn, types.MethodType):
+            names = set(_names(fn.__func__.__code__)) if _python(fn.__func__) else set()
+            self._value(fn.__self__, "the method's object", names, depth)
+            fn = fn.__func__
+        elif not _python(fn) and _python(vars(type(fn)).get("__call__")):
+            call = vars(type(fn))["__call__"]
+            names = set(_names(call.__code__))
+            self._value(fn, "the callable", names, depth)
+            fn = call
+        fn = getattr(fn, "fn", fn) if not _python(fn) else fn  # a compiled function
+        if not _python(fn) or id(fn) in self._seen or _foreign(fn):
+            return
+        self._seen.add(id(fn))
+        names = set(_names(fn.__code__))
+        for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
+            self._place(cell, "cell_contents", f"the closure variable '{name}'", names, depth)
+        for name in names:
+            if name in fn.__globals__:
+                self._place(fn.__globals__, name, f"the global '{name}'", names, depth)
+        for value in (*(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values()):
+            self._value(value, "a default value", names, depth)
+
+    def _place(self, holder: Any, key: Any, what: str, names: set[str], depth: int) -> None:
+        value = _get(holder, key)
+        if value is _MISSING or len(self.places) > _MOST:
+            return
+        if isinstance(value, types.ModuleType) and value.__name__.partition(".")[0] in _OWN:
+            return
+        self.places.append((holder, key, value, what))
+        self._value(value, what, names, depth)
+
+    def _value(self, value: Any, what: str, names: set[str], depth: int) -> None:
+        """Look into a value."""
+        if isinstance(value, (*_PLAIN, Tensor, type)) or id(value) in self._seen or depth > _DEPTH:
+            return
+        if isinstance(value, np.ndarray):
+            self._seen.add(id(value))
+            self.arrays.append((value, value.copy(), what))
+        elif callable(value) and (_python(value) or hasattr(value, "__func__")):
+            self._function(value, depth + 1)
+        elif isinstance(value, (list, tuple, dict)):
+            self._seen.add(id(value))
+            items = value.items() if isinstance(value, dict) else enumerate(value)
+            self.places.append((len, value, len(value), f"the size of {what}"))
+            for k, _ in list(items):
+                self._place(value, k, f"item {k!r} of {what}", names, depth + 1)
+        else:
+            self._object(value, what, names, depth)
+
+    def _object(self, value: Any, what: str, names: set[str], depth: int) -> None:
+        self._seen.add(id(value))
+        space = getattr(value, "__dict__", None)
+        if type(value).__module__.partition(".")[0] in _OWN:
+            if callable(value):
+                self._function(value, depth + 1)
+            return
+        for name in sorted(names & set(space or ())):
+            self._place(space, name, f"attribute '{name}' of {what}", names, depth + 1)
+        for name in names:
+            method = getattr(type(value), name, None)
+            if _python(method):
+                inner = names | set(_names(method.__code__))
+                for extra in sorted((inner - names) & set(space or ())):
+                    self._place(space, extra, f"attribute '{extra}' of {what}", inner, depth + 1)
+                self._function(method, depth + 1)
+        if callable(value):
+            self._function(value, depth + 1)
+
+
+class _Missing:
+    pass
+
+
+_MISSING = _Missing()
+
+
+def _get(holder: Any, key: Any) -> Any:
+    """The value in a place now."""
+    if holder is len:
+        return len(key)
+    try:
+        return holder.cell_contents if isinstance(holder, types.CellType) else holder[key]
+    except (ValueError, KeyError, IndexError, TypeError):
+        return _MISSING
+
+
+def _same_number(a: Any, b: Any) -> bool:
+    return type(a) is type(b) and isinstance(a, _PLAIN) and bool(a == b or (a != a and b != b))
+
+
+def _python(fn: Any) -> bool:
+    return isinstance(fn, types.FunctionType)
+
+
+def _foreign(fn: Any) -> bool:
+    """Whether a function belongs to a library whose globals do not change."""
+    return str(getattr(fn, "__module__", "")).partition(".")[0] in _OWN
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    """Names a code object and the functions inside it refer to."""
+    yield from code.co_names
+    for c in code.co_consts:
+        if isinstance(c, types.CodeType):
+            yield from _names(c)
