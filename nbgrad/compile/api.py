@@ -53,7 +53,6 @@ class Specialisation:
                 return "a captured tensor has another shape or dtype"
         return ""
 
-
     def _swap(self, old: Tensor, new: Tensor) -> bool:
         """Put a tensor in the place of a captured one, if nothing else of it went into the trace."""
         if old.shape != new.shape or old.dtype != new.dtype:

@@ -40,6 +40,57 @@ def workspace_bytes(runner: Runner) -> int:
     return -(-layout.work_bytes // ALIGN) * ALIGN + layout.scratch_bytes
 
 
+def accepted(name: str, i: int, t: Any, shape: tuple, dtype: np.dtype) -> Any:
+    """The type argument ``i`` is passed as, for a Numba type that serves as this shape and dtype.
+
+    Raises
+    ------
+    TypingError : it does not; the text is ours.
+    """
+    from numba import from_dtype, types
+    from numba.core.errors import TypingError
+
+    kind = from_dtype(dtype)
+    t = types.unliteral(t)
+    if isinstance(t, types.Array):
+        ordered = t.layout == "C" or t.ndim == 0
+        if t.dtype == kind and t.ndim == len(shape) and ordered:
+            return t
+    elif shape == () and (
+        t == kind or (dtype.kind == "f" and isinstance(t, (types.Integer, types.Float)))
+    ):
+        return kind
+    want = f"a {dtype.name} number" if shape == () else f"{dtype.name}{list(shape)}, C-contiguous"
+    raise TypingError(
+        f"njit of '{name}': argument {i} is {t}; expected {want}. Convert it with .astype() or "
+        "np.ascontiguousarray() before the call."
+    )
+
+
+def make_fits(name: str, i: int, shape: tuple, dtype: np.dtype) -> Any:
+    """``fits(x)``: whether argument ``i`` has the recorded shape; another type is refused when the caller is typed."""
+    from llvmlite import ir
+    from numba import types
+    from numba.extending import intrinsic
+
+    def fits(typingctx: Any, x: Any) -> Any:
+        kind = accepted(name, i, x, shape, dtype)
+
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            good = ir.Constant(ir.IntType(1), 1)
+            if not isinstance(kind, types.Array):
+                return good
+            sizes = context.make_array(kind)(context, builder, args[0]).shape
+            for d, n in enumerate(shape):
+                have = builder.extract_value(sizes, d)
+                good = builder.and_(good, builder.icmp_signed("==", have, have.type(n)))
+            return good
+
+        return types.boolean(x), codegen
+
+    return intrinsic(fits)
+
+
 def make_intrinsic(runner: Runner, name: str, fixed: Sequence[int]) -> Any:
     """``call(inputs, outputs, workspace) -> 0-d results``: fills the table of pointers and jumps.
 
@@ -49,7 +100,6 @@ def make_intrinsic(runner: Runner, name: str, fixed: Sequence[int]) -> Any:
     from llvmlite import ir
     from numba import from_dtype, types
     from numba.core import cgutils
-    from numba.core.errors import TypingError
     from numba.extending import intrinsic
 
     in_specs = runner.in_specs[: len(runner.in_specs) - len(fixed)]
@@ -58,34 +108,14 @@ def make_intrinsic(runner: Runner, name: str, fixed: Sequence[int]) -> Any:
     number = runner.layout.whole
     address, work = runner.address, -(-runner.layout.work_bytes // ALIGN) * ALIGN
 
-    def refuse(i: int, given: Any, shape: tuple, dtype: np.dtype) -> None:
-        want = (
-            f"a {dtype.name} number" if shape == () else f"{dtype.name}{list(shape)}, C-contiguous"
-        )
-        raise TypingError(
-            f"njit of '{name}': argument {i} is {given}; expected {want}. Convert it with .astype() or "
-            "np.ascontiguousarray() before the call."
-        )
-
-    def check(i: int, t: Any, shape: tuple, dtype: np.dtype) -> Any:
-        kind = from_dtype(dtype)
-        if shape == ():
-            t = types.unliteral(t)
-            if isinstance(t, types.Array) and t.ndim == 0 and t.dtype == kind:
-                return t
-            if t == kind or (dtype.kind == "f" and isinstance(t, (types.Integer, types.Float))):
-                return kind
-            refuse(i, t, shape, dtype)
-        good = isinstance(t, types.Array) and t.dtype == kind and t.ndim == len(shape)
-        if not good or (t.layout != "C" and len(shape) > 0):
-            refuse(i, t, shape, dtype)
-        return t
-
     def typed(typingctx: Any, inputs: Any, outputs: Any, workspace: Any) -> Any:
-        ins = [check(i, t, *spec) for i, (t, spec) in enumerate(zip(inputs, in_specs, strict=True))]
+        ins = [
+            accepted(name, i, t, *spec)
+            for i, (t, spec) in enumerate(zip(inputs, in_specs, strict=True))
+        ]
         arrays = [spec for spec in out_specs if spec[0] != ()]
         outs = [
-            check(len(ins) + i, t, *spec)
+            accepted(name, len(ins) + i, t, *spec)
             for i, (t, spec) in enumerate(zip(outputs, arrays, strict=True))
         ]
         result = types.Tuple(scalars)
@@ -165,15 +195,6 @@ def _tuple(names: Sequence[str]) -> str:
     return "(" + "".join(f"{n}, " for n in names) + ")"
 
 
-def _shape_checks(specs: Sequence[tuple], names: Sequence[str], fail: str) -> list[str]:
-    lines = []
-    for i, (n, (shape, _)) in enumerate(zip(names, specs, strict=True)):
-        if shape != ():
-            test = " or ".join(f"{n}.shape[{d}] != {s}" for d, s in enumerate(shape))
-            lines.append(f"    if {test}:\n        {fail.format(i=i, status=-1 - i)}")
-    return lines
-
-
 def build(runner: Runner, name: str, fixed: Sequence[int], into: bool) -> Any:
     """The Numba function of a program: returning results, or writing into given arrays."""
     from numba import njit
@@ -190,28 +211,35 @@ def build(runner: Runner, name: str, fixed: Sequence[int], into: bool) -> Any:
         "results": f"{_tuple(['r_' + z for z in zeros])} = " if zeros else "",
     }
     scope: dict[str, Any] = {"call": make_intrinsic(runner, name, fixed), "np": np}
+    # results go to arrays, 0-d ones to arrays of one element
+    out_specs = [(s or (1,), d) for s, d in runner.out_specs]
+    for i, (n, spec) in enumerate(zip([*xs, *ys], [*in_specs, *out_specs], strict=True)):
+        scope[f"fits_{n}"] = make_fits(name, i, *spec)
     size = workspace_bytes(runner)
     if into:
-        specs = [*in_specs, *runner.out_specs]
-        checks = _shape_checks(specs, [*xs, *ys], "return {status}")
-        checks += [
-            f"    if {z}.size < 1:\n        return {-1 - len(xs) - ys.index(z)}" for z in zeros
-        ]
-        checks.append(f"    if workspace.size < {size}:\n        return {-1 - len(specs)}")
-        stores = "\n".join(f"    {z}.flat[0] = r_{z}" for z in zeros)
+        names = [*xs, *ys]
+        checks = [f"    if not fits_{n}({n}): return {-1 - i}" for i, n in enumerate(names)]
+        checks.append(f"    if workspace.size < {size}: return {-1 - len(names)}")
         text = _STATUS.format(
-            params=", ".join([*xs, *ys]), checks="\n".join(checks), stores=stores, **fields
+            params=", ".join(names),
+            checks="\n".join(checks),
+            stores="\n".join(f"    {z}[0] = r_{z}" for z in zeros),
+            **fields,
         )
         entry = "into"
     else:
         what = (
             "njit of '" + name.replace("'", "") + "': argument {i} has another shape than recorded"
         )
-        checks = _shape_checks(in_specs, xs, f'raise ValueError("{what}")')
-        allocate = []
-        for y, (shape, dtype) in zip(ys, runner.out_specs, strict=True):
-            if shape != ():
-                allocate.append(f"    {y} = np.empty({shape}, np.{dtype.name})")
+        checks = [
+            f'    if not fits_{n}({n}): raise ValueError("{what.format(i=i)}")'
+            for i, n in enumerate(xs)
+        ]
+        allocate = [
+            f"    {y} = np.empty({shape}, np.{dtype.name})"
+            for y, (shape, dtype) in zip(ys, runner.out_specs, strict=True)
+            if shape != ()
+        ]
         big = size > STACK_BYTES
         if big:
             allocate.append(f"    workspace = np.empty({size}, np.uint8)")

@@ -20,6 +20,7 @@ from ..tape.simplify import rebuild
 from ..tensor import Tensor
 from . import report
 from .emit import Region, Segment
+from .flatten import flatten
 from .lower import Schedule
 from .prepare import Constants, prepare
 from .run import Runner
@@ -72,7 +73,8 @@ class Program:
     def prepared(self) -> tuple[Tape, Any]:
         """The simplified tape and its constants."""
         with self._timed("simplify"):
-            return prepare(self.tape)
+            tape, constants = prepare(self.tape)
+            return flatten(tape, constants), constants
 
     @contextmanager
     def _timed(self, name: str) -> Iterator[None]:
@@ -87,7 +89,7 @@ class Program:
         with self._timed("schedule"):
             schedule = Schedule(tape, constants)
         with self._timed("emit"):
-            return Runner(schedule)
+            return Runner(schedule, self.in_specs, self.out_specs)
 
     def compile(self) -> Program:
         """Make the machine code now rather than at the first run."""
@@ -117,14 +119,27 @@ class Program:
         if all(isinstance(s, Segment | Region) for s in self.runner.layout.steps):
             return self.runner
         tape, constants = self.prepared
-        return Runner(Schedule(tape, constants, native_only=True))
+        schedule = Schedule(tape, constants, native_only=True)
+        return Runner(schedule, self.in_specs, self.out_specs)
 
     def _numba(self, into: bool) -> Any:
         from .numba_door import build
 
         runner = self.native
         runner.compile()
-        return build(runner, self.name, [t._data.ctypes.data for t in self.captured], into)
+        for t in self.captured:
+            if not t._data.flags.c_contiguous:
+                raise ArgumentError(
+                    message(
+                        f"njit of '{self.name}'",
+                        f"a captured tensor of shape {tuple(t.shape)}",
+                        f"of strides {t._data.strides} bytes",
+                        "C-contiguous",
+                        "Capture a contiguous() copy, or pass it as an argument.",
+                    )
+                )
+        self.pinned = [t._data for t in self.captured]  # Numba code holds their addresses
+        return build(runner, self.name, [a.ctypes.data for a in self.pinned], into)
 
     @functools.cached_property
     def njit(self) -> Any:

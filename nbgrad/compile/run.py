@@ -13,7 +13,7 @@ from kernels_cpu import threads
 from kernels_cpu.llvm import jit
 
 from ..layout import Layout, is_contiguous
-from ..op import REGISTRY
+from ..op import REGISTRY, Spec
 from ..op.view import strided
 from .emit import ENTRY, Region, Segment, emit
 from .items import Host
@@ -52,7 +52,7 @@ class Memory:
 class Runner:
     """A compiled schedule as a function of flat NumPy arrays."""
 
-    def __init__(self, schedule: Schedule):
+    def __init__(self, schedule: Schedule, in_specs: Sequence[Spec], out_specs: Sequence[Spec]):
         self.schedule = schedule
         self.layout = emit(schedule)
         self.consts = schedule.const_arrays
@@ -61,13 +61,8 @@ class Runner:
         self.first_output = n_in + n_const
         self.fixed_consts = [c.ctypes.data for c in self.consts]
         self.fixed = [0] * n_in + self.fixed_consts
-        self.out_specs = [
-            (tuple(schedule.tape.specs[s.var].shape), s.dtype) for s in schedule.outputs
-        ]
-        self.in_specs = [
-            (tuple(schedule.tape.specs[v].shape), schedule.tape.specs[v].dtype)
-            for v in schedule.inputs
-        ]
+        self.in_specs = [(tuple(s.shape), s.dtype) for s in in_specs]
+        self.out_specs = [(tuple(s.shape), s.dtype) for s in out_specs]
         self.entry: Any = None
         self.address = 0
         self.spare: list[Memory] = []

@@ -119,7 +119,7 @@ class Watch:
             self._place(space, name, f"attribute '{name}' of {what}", names, depth + 1)
         for name in names:
             method = getattr(type(value), name, None)
-            if _python(method):
+            if isinstance(method, types.FunctionType):
                 inner = names | set(_names(method.__code__))
                 for extra in sorted((inner - names) & set(space or ())):
                     self._place(space, extra, f"attribute '{extra}' of {what}", inner, depth + 1)
