@@ -19,6 +19,7 @@ from ..tape.program import Tape
 from ..tape.record import trace_flat
 from ..tensor import Tensor, new_epoch
 from ..utils import pytree
+from .generic import Family
 from .program import Program, check_pure, close, compiled_call, gradients_on
 from .watch import Watch
 
@@ -73,6 +74,7 @@ class Compiled:
         self._known: dict[Any, Specialisation] = {}
         self._lock = threading.RLock()
         self._reasons: list[str] = []
+        self._family = Family()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if state.tracer is not None:  # an outer trace sees through: it can fuse more
@@ -190,7 +192,7 @@ class Compiled:
         watch = Watch(self.fn)  # after the trace, which may count its own runs
         check_pure(tape, self.__name__)
         closed, captured = close(tape, birth)
-        program = Program(closed, self.__name__, captured)
+        program = Program(closed, self.__name__, captured, self._family)
         program.timings["trace"] = traced
         if self.verbose:
             print(program.explain())

@@ -27,12 +27,14 @@ ENTRY = "entry"
 
 
 class Region(NamedTuple):
-    """How a row region is run."""
+    """How a row region is run. Rows and chunks are read from the program's sizes: the code serves any number of rows."""
 
     number: int  # of its function
+    index: int  # of its sizes: rows at ``2 index``, chunks after them
     rows: int
     tile: int
     chunks: int
+    most: int  # chunks there can be
     spare: int  # offset of the space for transposed operands
     scratch: int  # bytes per thread
 
@@ -93,7 +95,7 @@ def emit_functions(module: Module, schedule: Schedule) -> Emitted:
                 made.names.append(_region(schedule, module, block, region, prefix))
                 made.steps.append(region)
                 made.regions.append((block, region))
-        _whole(module, made, prefix)
+        _whole(schedule, module, made, prefix)
     return made
 
 
@@ -106,17 +108,19 @@ def plan(schedule: Schedule) -> Plan:
             continue
         rows = schedule.placement.rows(block.cls)
         per_row = plan_tiles(block, 8)
-        tile = _tile_rows(rows, per_row)
-        tiles = -(-rows // tile)
+        tile = _tile_rows(MOST_ROWS if schedule.generic else rows, per_row)
         acc = sum(s.bytes * s.lanes for s in block.stores if s.kind == "acc")
-        chunks = min(tiles, MOST_CHUNKS, max(4, CHUNK_BUDGET // max(acc, 1)))
+        most = min(MOST_CHUNKS, max(4, CHUNK_BUDGET // max(acc, 1)))
+        chunks = min(-(-rows // tile), most)
         wide = [max(d.m, d.n) * d.a.store.dtype.itemsize for d in block.items if _sums(d)]
         spare = per_row * tile
         size = spare + max(wide, default=0) * tile + ALIGN
-        regions[id(block)] = Region(-1, rows, tile, chunks, spare, size)
+        regions[id(block)] = Region(-1, len(regions), rows, tile, chunks, most, spare, size)
         scratch = max(scratch, size)
         block.acc_bytes, block.acc_offset = _place_accumulators(block), work
-        work += block.acc_bytes * chunks
+        work += block.acc_bytes * (most if schedule.generic else chunks)
+    for r in regions.values():
+        schedule.sizes[2 * r.index : 2 * r.index + 2] = r.rows, r.chunks
     return Plan(regions, -(-work // ALIGN) * ALIGN, scratch)
 
 
@@ -185,14 +189,14 @@ def _item(target: Target, item: Item) -> None:
 def _region(schedule: Schedule, module: Module, block: Block, region: Region, prefix: str) -> str:
     fn = _function(module, f"{prefix}region{region.number}")
     target = Target(schedule, fn, block, region)
-    tiles = -(-region.rows // region.tile)
+    rows, chunks = target.size(2 * region.index), target.size(2 * region.index + 1)
+    tiles = fn.emit("i64", f"udiv {fn.add(rows, region.tile - 1)}, {region.tile}")
     for store in block.stores:
         if store.kind == "acc":
             fill_store(target, store, 0.0)
     chunk = Value("%chunk", "i64")
     lo, hi = (
-        fn.emit("i64", f"udiv {fn.mul(c, tiles)}, {region.chunks}")
-        for c in (chunk, fn.add(chunk, 1))
+        fn.emit("i64", f"udiv {fn.mul(c, tiles)}, {chunks.text}") for c in (chunk, fn.add(chunk, 1))
     )
 
     def tile(t: Value) -> None:
@@ -205,7 +209,7 @@ def _region(schedule: Schedule, module: Module, block: Block, region: Region, pr
     return fn.name
 
 
-def _whole(module: Module, made: Emitted, prefix: str) -> None:
+def _whole(schedule: Schedule, module: Module, made: Emitted, prefix: str) -> None:
     """The last function runs all native steps in this thread: what Numba code and loops call."""
     fn = _function(module, f"{prefix}whole")
 
@@ -216,7 +220,8 @@ def _whole(module: Module, made: Emitted, prefix: str) -> None:
         if isinstance(step, Segment):
             chunk(made.names[step.number], Value("0", "i64"))
         elif isinstance(step, Region):
-            fn.loop(0, step.chunks, 1, lambda c, step=step: chunk(made.names[step.number], c))
+            chunks = Target(schedule, fn).size(2 * step.index + 1)
+            fn.loop(0, chunks, 1, lambda c, step=step: chunk(made.names[step.number], c))
     fn.finish()
     made.names.append(fn.name)
 

@@ -30,11 +30,19 @@ class Phase(NamedTuple):
 class Schedule:
     """A tape lowered: phases, argument and constant arrays, planned memory."""
 
-    def __init__(self, tape: Tape, constants: Constants, native_only: bool = False):
-        self.tape, self.constants = tape, constants
-        self.placement = Placement(tape, native_only)
+    def __init__(
+        self,
+        tape: Tape,
+        constants: Constants,
+        native_only: bool = False,
+        generic: int | None = None,
+    ):
+        self.tape, self.constants, self.generic = tape, constants, generic is not None
+        self.placement = Placement(tape, native_only, generic)
         self.inputs = [v for v in (*tape.inputs, *tape.captured) if v not in constants]
-        self.const_arrays: list[np.ndarray] = []
+        # rows and chunks of the regions, filled in by the plan, are the first constant
+        self.sizes = np.zeros(2 * len(self.placement.classes) * self.placement.depth + 1, np.int64)
+        self.const_arrays: list[np.ndarray] = [self.sizes]
         self.kept: set[int] = set(tape.outputs)
         self.global_refs: dict[int, Ref] = {}
         self.arrays: dict[int, Store] = {}

@@ -35,9 +35,9 @@ class Place(NamedTuple):
 class Placement:
     """The places of all instructions and what must be stored as whole arrays."""
 
-    def __init__(self, tape: Tape, native_only: bool = False):
+    def __init__(self, tape: Tape, native_only: bool = False, rows: int | None = None):
         self.tape, self.axes, self.native_only = tape, Axes(tape), native_only
-        self.classes = self._choose()
+        self.classes = self._choose() if rows is None else self._batch(rows)
         self.places: list[Place] = []
         # variable -> (class or None, first phase in which it can be read in its own way)
         self.home: dict[int, tuple[int | None, int]] = {}
@@ -54,6 +54,11 @@ class Placement:
         """Number of phases."""
         later = [d + (c is not None) for c, d in self.home.values()]
         return max([*later, *(p.depth for p in self.places), 0]) + 1
+
+    def _batch(self, rows: int) -> list[int]:
+        """The row class of a program for any number of rows: the heaviest axis of that length."""
+        good = [c for c in self.axes.candidates(1) if self.rows(c) == rows]
+        return good[:1]
 
     def _choose(self) -> list[int]:
         """Row classes: by weight, none that shares a value with a heavier one."""

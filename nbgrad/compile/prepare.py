@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..op import REGISTRY, Spec
+from ..op import REGISTRY
 from ..state import state
 from ..tape.program import Instruction, Tape
 from ..tape.simplify import PASSES, is_constant, rebuild, simplify
@@ -41,12 +41,7 @@ class Constants:
     def fill(self, var: int) -> complex | None:
         """The value of a constant that is the same everywhere, or None."""
         a = self.arrays.get(var)
-        if a is None or a.size == 0:
-            return None
-        first = a.flat[0]
-        if a.size > 1 and not (a.strides == (0,) * a.ndim or (a == first).all()):
-            return None
-        return first.item()
+        return a.flat[0].item() if a is not None and is_filled(a) else None
 
 
 def prepare(tape: Tape) -> tuple[Tape, Constants]:
@@ -70,8 +65,10 @@ def fold(tape: Tape, constants: Constants) -> Tape:
     captured = dict(tape.captured)
     for ins in tape.instructions:
         small = all(math.prod(tape.specs[v].shape) <= FOLD_LIMIT for v in ins.outputs)
-        if small and ins.op not in _IMPURE and all(v in constants for v in ins.inputs):
-            for var, value in zip(ins.outputs, _evaluate(ins, constants), strict=True):
+        known = small and ins.op not in _IMPURE and all(v in constants for v in ins.inputs)
+        values = _evaluate(ins, constants) if known else []
+        if known and _worth(ins, values, constants):
+            for var, value in zip(ins.outputs, values, strict=True):
                 constants.arrays[var] = value
                 captured[var] = Tensor(value)
         else:
@@ -79,6 +76,18 @@ def fold(tape: Tape, constants: Constants) -> Tape:
     new = rebuild(tape, kept, {})
     new.captured = captured
     return new
+
+
+def _worth(ins: Instruction, values: list[np.ndarray], constants: Constants) -> bool:
+    """Not where filled arrays would become one that has to be loaded (ones and zeros joined, say)."""
+    if any(constants.fill(v) is None for v in ins.inputs) or not ins.inputs:
+        return True
+    return all(a.size <= 16 or is_filled(a) for a in values)
+
+
+def is_filled(a: np.ndarray) -> bool:
+    """Whether all elements are the same."""
+    return a.size > 0 and (a.strides == (0,) * a.ndim or bool((a == a.flat[0]).all()))
 
 
 _IMPURE = ("random", "random_integers", "random_permutation")
@@ -149,28 +158,6 @@ def _neutral(constant: float, sides: tuple[int, ...]) -> Rule:
     return rule
 
 
-def _divide(tape: Tape, ins: Instruction, constants: Constants) -> Replacement:
-    """``x / 1 -> x``; division by a power of two becomes an exact product."""
-    c = constants.fill(ins.inputs[1])
-    if c is None or isinstance(c, complex) or not math.isfinite(c) or c == 0:
-        return None
-    if c == 1 and _same(tape, ins.inputs[0], ins.outputs[0]):
-        return ins.inputs[0]
-    mantissa, exponent = math.frexp(c)
-    if abs(mantissa) != 0.5 or not -100 < exponent < 100:
-        return None
-    return _with_constant(tape, ins, constants, "mul", ins.inputs[0], 1 / c)
-
-
-def _with_constant(tape: Tape, ins: Instruction, constants: Constants, op: str, x: int, c: float):
-    dtype = tape.specs[ins.outputs[0]].dtype
-    var = tape.new_var(Spec((), dtype))
-    value = np.asarray(c, dtype)
-    tape.captured[var] = Tensor(value)
-    constants.arrays[var] = value
-    return Instruction(op, (x, var), {}, ins.outputs)
-
-
 def _zmul(tape: Tape, ins: Instruction, constants: Constants) -> Replacement:
     """With a constant factor: 0 gives 0 whatever the other is, a finite one is an ordinary product."""
     for side in (0, 1):
@@ -201,7 +188,7 @@ def _unview(tape: Tape, ins: Instruction, constants: Constants) -> Replacement:
 
 _RULES: dict[str, Rule] = {
     "mul": _neutral(1, (0, 1)),
-    "div": _divide,
+    "div": _neutral(1, (1,)),
     "zmul": _zmul,
     "unview": _unview,
 }

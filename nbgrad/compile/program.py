@@ -21,6 +21,7 @@ from ..tensor import Tensor
 from . import report
 from .emit import Region, Segment
 from .flatten import flatten
+from .generic import Family
 from .lower import Schedule
 from .prepare import Constants, prepare
 from .run import Runner
@@ -58,8 +59,10 @@ class Program:
     order are compiled.
     """
 
-    def __init__(self, tape: Tape, name: str, captured: Sequence[Tensor] = ()):
-        self.tape, self.name = tape, name
+    def __init__(
+        self, tape: Tape, name: str, captured: Sequence[Tensor] = (), family: Family | None = None
+    ):
+        self.tape, self.name, self.family = tape, name, family or Family()
         self.captured = list(captured)
         self.in_specs = [Spec(*tape.specs[v]) for v in tape.inputs]
         self.out_specs = [Spec(*tape.specs[v]) for v in tape.outputs]
@@ -86,8 +89,12 @@ class Program:
     def runner(self) -> Runner:
         """The schedule as a function of arrays."""
         tape, constants = self.prepared
+        shared = self.family.shared(self)
+        if shared is not None:
+            return shared
         with self._timed("schedule"):
             schedule = Schedule(tape, constants)
+        self.family.remember((tape, constants))
         with self._timed("emit"):
             return Runner(schedule, self.in_specs, self.out_specs)
 
@@ -180,7 +187,8 @@ class Program:
         if key not in self._derived:
             fn, specs, name = make()
             with gradients_on():
-                self._derived[key] = Program(trace_flat(fn, specs, name), name)
+                tape = trace_flat(fn, specs, name)
+            self._derived[key] = Program(tape, name, family=self.family.child(key))
         return self._derived[key]
 
     def vjp(self, needs: tuple[bool, ...], given: tuple[bool, ...]) -> Program:

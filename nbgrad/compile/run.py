@@ -63,10 +63,33 @@ class Runner:
         self.fixed = [0] * n_in + self.fixed_consts
         self.in_specs = [(tuple(s.shape), s.dtype) for s in in_specs]
         self.out_specs = [(tuple(s.shape), s.dtype) for s in out_specs]
+        self.chunks = {r.index: r.chunks for _, r in self.layout.regions}
         self.entry: Any = None
         self.address = 0
         self.spare: list[Memory] = []
         self.lock = threading.Lock()
+
+    def share(
+        self, in_specs: Sequence[Spec], out_specs: Sequence[Spec], rows: int, extras: Sequence
+    ) -> Runner:
+        """The same machine code for another number of rows; ``extras`` are constants that depend on it."""
+        self.compile()
+        new = object.__new__(Runner)
+        new.__dict__.update(self.__dict__)
+        new.in_specs = [(tuple(s.shape), s.dtype) for s in in_specs]
+        new.out_specs = [(tuple(s.shape), s.dtype) for s in out_specs]
+        sizes, new.chunks = self.consts[0].copy(), {}
+        for _, r in self.layout.regions:
+            chunks = min(-(-rows // r.tile), r.most)
+            new.chunks[r.index] = chunks
+            sizes[2 * r.index : 2 * r.index + 2] = rows, chunks
+        new.consts = [sizes, *self.consts[1:]]
+        new.fixed_consts = [c.ctypes.data for c in new.consts]
+        new.extras = list(extras)
+        given = len(self.schedule.inputs) - len(extras)
+        new.fixed = [0] * given + [e.ctypes.data for e in new.extras] + new.fixed_consts
+        new.spare, new.lock = [], threading.Lock()
+        return new
 
     def compile(self) -> None:
         """Machine code, from the disk cache where it has been made before."""
@@ -105,13 +128,14 @@ class Runner:
 
     def _region(self, step: Region, memory: Memory) -> None:
         entry, number, table = self.entry, step.number, memory.address
-        workers = min(threads.get_num_threads(), step.chunks)
+        chunks = self.chunks[step.index]
+        workers = min(threads.get_num_threads(), chunks)
         if workers == 1:
-            for chunk in range(step.chunks):
+            for chunk in range(chunks):
                 entry(number, table, chunk, memory.scratch_address[0])
             return
         memory.threads(workers)
-        left = iter(range(step.chunks))  # next() of a range iterator is atomic
+        left = iter(range(chunks))  # next() of a range iterator is atomic
 
         def work(scratch: int) -> None:
             for chunk in left:

@@ -35,7 +35,7 @@ class Target:
 
         fn, q = self.fn, row_quantum()
         self.row0 = fn.mul(t, self.tile)
-        left = fn.emit("i64", f"sub nsw i64 {self.region.rows}, {self.row0.text}")
+        left = fn.emit("i64", f"sub nsw {self.size(2 * self.region.index)}, {self.row0.text}")
         self.rows = fn.call("llvm.smin.i64", "i64", [left, Value(str(self.tile), "i64")])
         up = fn.add(self.rows, q - 1)
         self.padded = fn.emit("i64", f"and {up}, {-q}")
@@ -82,6 +82,11 @@ class Target:
             return fn.hoist("ptr", f"getelementptr i8, {work}, i64 {s.offset}")
         return self._buffer(self._slot(s.kind, s.index))
 
+    def size(self, i: int) -> Value:
+        """A number of rows or chunks, read where the program keeps them."""
+        place = self.fn.hoist("ptr", f"getelementptr i64, {self.constant(0)}, i64 {i}")
+        return self.fn.hoist("i64", f"load i64, {place}, align 8, !invariant.load !0")
+
     def constant(self, index: int) -> Value:
         """The address of a constant array."""
         return self._buffer(self._slot("const", index))
@@ -117,7 +122,7 @@ class Target:
         """Add up an accumulator's chunks and lanes into its array."""
         fn, source = self.fn, item.source
         block = next(b for b in self.schedule.blocks() if source in b.stores)
-        chunks = self.schedule.plan.regions[id(block)].chunks
+        chunks = self.size(2 * self.schedule.plan.regions[id(block)].index + 1)
         kind, out_kind = self.kind(source), self.kind(item.target)
         first = self._accumulator(source, block, Value("0", "i64"))
         size = 8 if kind in ("double", "i64") else 4
