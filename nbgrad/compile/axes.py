@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from ..layout import Layout, contiguous
 from ..op import REGISTRY
 from ..tape.program import Instruction, Tape
+from .movement import window_layout
 
 ROW = 1 << 44  # stride that marks the row dimension in a layout of tile storage
 
@@ -74,7 +75,7 @@ def relations(tape: Tape, ins: Instruction) -> Pairs:
     op = REGISTRY[ins.op]
     if op.category == "elementwise" or ins.op in ("to_dtype", "clone"):
         return _broadcast(tape, ins)
-    if op.category == "view" and ins.op != "strided_view":
+    if is_view(tape, ins):
         return _viewed(tape, ins)
     rule = _RELATIONS.get(ins.op)
     return rule(tape, ins) if rule is not None else []
@@ -128,8 +129,17 @@ def marked(shape: Sequence[int], row: int | None) -> Layout:
     return Layout(tuple(shape), tuple(strides), 0)
 
 
+def is_view(tape: Tape, ins: Instruction) -> bool:
+    """Whether an instruction shows elements of its operand through another layout."""
+    if ins.op == "strided_view":
+        return mapped(ins, contiguous(tape.specs[ins.inputs[0]].shape)) is not None
+    return REGISTRY[ins.op].category == "view"
+
+
 def mapped(ins: Instruction, layout: Layout) -> Layout | None:
     """The layout after a view operator, or None where it would need a copy."""
+    if ins.op == "strided_view":
+        return window_layout(ins.params["layout"], ins.params["base_layout"], layout)
     try:
         return REGISTRY[ins.op].layout_map(layout, **ins.params)  # type: ignore[attr-defined]
     except AssertionError:  # reshape of a layout that needs a copy

@@ -18,7 +18,7 @@ from ..layout import Layout, contiguous, contiguous_strides, expand, is_contiguo
 from ..op import REGISTRY, Spec
 from ..tape.program import Instruction
 from . import control
-from .axes import ROW, mapped, marked
+from .axes import ROW, is_view, mapped, marked
 from .items import Access, Host, Item, Map, Operand, Space, Step
 from .products import make_dot
 from .stores import Ref, Store, size_of
@@ -126,7 +126,7 @@ class Block:
     def add(self, ins: Instruction) -> None:
         """Schedule an instruction that was placed here."""
         op = REGISTRY[ins.op]
-        if op.category == "view" and ins.op != "strided_view":
+        if is_view(self.tape, ins):
             self._view(ins)
         elif op.category == "elementwise" or ins.op in ELEMENTWISE:
             self._elementwise(ins)
@@ -248,11 +248,11 @@ class Block:
         kept = tuple(1 if i in axes else n for i, n in enumerate(shape))
         step = Step("copy", [self.operand(x, shape, row)], -1, self.spec(y).dtype)
         step.combine = {"sum": "add", "amax": "max", "amin": "min"}[ins.op]
-        step.fill = {"sum": 0.0, "amax": -np.inf, "amin": np.inf}[ins.op]
+        step.fill = True
         step.row_sum = row is not None and row in axes
         space = self.features(shape, row)
         if step.row_sum:
-            target, made = self.accumulator(y, kept), -1
+            target, made = self.accumulator(y, kept, combine=step.combine), -1
         elif ins.op == "sum" and self.spec(y).dtype == np.float32:
             made = self._wide(y, row)
             target = self.new_store(made)
@@ -273,11 +273,14 @@ class Block:
         self.temporary_rows[made] = self.row_dim(var)
         return made
 
-    def accumulator(self, var: int, shape: Sequence[int], lanes: int = 0) -> Ref:
+    def accumulator(
+        self, var: int, shape: Sequence[int], lanes: int = 0, combine: str = "add"
+    ) -> Ref:
         """A store for sums over rows (in every lane apart), and the array that they are added up into."""
         spec = self.spec(var)
-        dtype = np.dtype("float64") if spec.dtype.kind == "f" else spec.dtype
-        store = Store("acc", size_of(shape), dtype)
+        sums = spec.dtype.kind == "f" and combine == "add"
+        store = Store("acc", size_of(shape), np.dtype("float64") if sums else spec.dtype)
+        store.combine = combine
         store.var, store.lanes = var, lanes or jit.lanes()
         self.stores.append(store)
         self.program.add_accumulator(self, store, var)
@@ -301,7 +304,7 @@ class Block:
         target = self.new_store(y)
         layout = scatter_layout(ins.params["layout"], ins.params["base_layout"], self.row_dim(y))
         assert layout is not None
-        self.copy(x, y, Ref(target.store, layout), combine="add", fill=0.0)
+        self.copy(x, y, Ref(target.store, layout), combine="add", fill=True)
 
     # -- order ---------------------------------------------------------------------------------------
     def schedule(self) -> list[Item]:

@@ -6,6 +6,7 @@ a region runs one chunk of its tiles, its tile stores live in ``scratch``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from kernels_cpu.llvm import jit
@@ -17,12 +18,14 @@ from .emit_dot import emit_dot
 from .emit_map import emit_map, fill_store
 from .items import Dot, Host, Item, Map
 from .lower import ALIGN, Schedule, plan_tiles
+from .stores import identity
 from .target import Target
 
 MOST_CHUNKS = 16
 CHUNK_BUDGET = 1 << 21  # bytes of accumulators all chunks together may take
 TILE_BUDGET = 320 * 1024  # bytes of tile stores that stay in the second-level cache
 MOST_ROWS = 1024
+PIECE = 8  # items of a region in one function
 ENTRY = "entry"
 
 
@@ -151,6 +154,7 @@ def _place_accumulators(block: Block) -> int:
 def _uniform(schedule: Schedule, module: Module, block: Block, made: Emitted, prefix: str) -> None:
     fn: Function | None = None
     target: Target | None = None
+    count = 0
     for item in block.items:
         if isinstance(item, Host):
             if fn is not None:
@@ -158,21 +162,28 @@ def _uniform(schedule: Schedule, module: Module, block: Block, made: Emitted, pr
             fn = None
             made.steps.append(item)
             continue
-        if fn is None:
+        if fn is None or count == 2 * PIECE:
+            if fn is not None:
+                fn.finish()
+            count = 0
             number = len(made.names)
             fn = _function(module, f"{prefix}uniform{number}")
             target = Target(schedule, fn)
             made.steps.append(Segment(number))
             made.names.append(fn.name)
         assert target is not None
+        count += 1
         _item(target, item)
     if fn is not None:
         fn.finish()
 
 
-def _function(module: Module, name: str) -> Function:
-    params = [Value("%buffers", "ptr"), Value("%chunk", "i64"), Value("%scratch", "ptr")]
-    return Function(module, name, params, linkage="internal", attributes=jit.attributes())
+def _function(
+    module: Module, name: str, more: Sequence[Value] = (), attributes: str = ""
+) -> Function:
+    params = [Value("%buffers", "ptr"), Value("%chunk", "i64"), Value("%scratch", "ptr"), *more]
+    attributes = f"{jit.attributes()} {attributes}".strip()
+    return Function(module, name, params, linkage="internal", attributes=attributes)
 
 
 def _item(target: Target, item: Item) -> None:
@@ -193,20 +204,41 @@ def _region(schedule: Schedule, module: Module, block: Block, region: Region, pr
     tiles = fn.emit("i64", f"udiv {fn.add(rows, region.tile - 1)}, {region.tile}")
     for store in block.stores:
         if store.kind == "acc":
-            fill_store(target, store, 0.0)
+            fill_store(target, store, identity(store.combine, store.dtype))
     chunk = Value("%chunk", "i64")
     lo, hi = (
         fn.emit("i64", f"udiv {fn.mul(c, tiles)}, {chunks.text}") for c in (chunk, fn.add(chunk, 1))
     )
 
+    pieces = _pieces(schedule, module, block, region, prefix)
+
     def tile(t: Value) -> None:
         target.start_tile(t)
-        for item in block.items:
-            _item(target, item)
+        rows = f"{target.row0}, {target.rows}, {target.padded}"
+        for name in pieces:
+            fn.do(f"call void @{name}(ptr %buffers, i64 %chunk, ptr %scratch, {rows})")
 
     fn.loop(lo, hi, 1, tile)
     fn.finish()
     return fn.name
+
+
+def _pieces(
+    schedule: Schedule, module: Module, block: Block, region: Region, prefix: str
+) -> list[str]:
+    """A region's items in functions of a few each: LLVM takes more than linear time over a function's length."""
+    names = []
+    for start in range(0, len(block.items), PIECE):
+        name = f"{prefix}region{region.number}.{start // PIECE}"
+        rows = [Value(f"%{n}", "i64") for n in ("row0", "rows", "padded")]
+        fn = _function(module, name, rows, "noinline")
+        target = Target(schedule, fn, block, region)
+        target.row0, target.rows, target.padded = rows
+        for item in block.items[start : start + PIECE]:
+            _item(target, item)
+        fn.finish()
+        names.append(name)
+    return names
 
 
 def _whole(schedule: Schedule, module: Module, made: Emitted, prefix: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,15 +13,16 @@ from kernels_cpu.llvm.text import Function, Value, const, lanes_of, scalar_of, v
 from .axes import ROW
 from .evaluate import evaluate
 from .items import Access, Map, Step
-from .stores import Store
+from .stores import Store, identity
 from .target import Target
 
 
 def emit_map(target: Target, item: Map) -> None:
     """Emit one loop nest."""
     for step in item.steps:
-        if step.fill is not None and step.target is not None and step.target.store.kind != "acc":
-            fill_store(target, step.target.store, step.fill)
+        if step.fill and step.target is not None and step.target.store.kind != "acc":
+            s = step.target.store
+            fill_store(target, s, identity(step.combine, s.dtype))
     (RowNest if target.region is not None else FlatNest)(target, item).emit()
 
 
@@ -148,7 +148,8 @@ class RowNest(Nest):
 
     def _zero(self, step: Step) -> Value:
         assert step.target is not None
-        return const(0, vector(self.target.kind(step.target.store), self.target.lanes))
+        kind = vector(self.target.kind(step.target.store), self.target.lanes)
+        return const(identity(step.combine, step.target.store.dtype), kind)
 
     def _add_up(self, step: Step, total: Value, offsets: list[Value]) -> None:
         fn, target, access = self.fn, self.target, step.target
@@ -156,7 +157,7 @@ class RowNest(Nest):
         kind = scalar_of(total.type)
         place = fn.mul(offsets[self.known[access]], access.store.lanes)
         p = fn.at(target.base(access.store), place, kind)
-        fn.store(combined(fn, fn.load(p, total.type), total, "add"), p)
+        fn.store(combined(fn, fn.load(p, total.type), total, step.combine), p)
 
     def _rows(self, r: Value, offsets, fixed: dict, carried: list, sums: list) -> list[Value]:
         fn, target = self.fn, self.target
@@ -192,8 +193,9 @@ class RowNest(Nest):
                 i = sums.index(step)
                 kind = vector(target.kind(access.store), lanes)
                 value = scalars.cast(fn, value, access.store.dtype)
-                kept = fn.emit(kind, f"select {mask()}, {value}, {const(0, kind)}")
-                out[i] = combined(fn, out[i], kept, "add")
+                nothing = const(identity(step.combine, access.store.dtype), kind)
+                kept = fn.emit(kind, f"select {mask()}, {value}, {nothing}")
+                out[i] = combined(fn, out[i], kept, step.combine)
                 continue
             p, stride = self._place(access, offsets[self.known[access]], r)
             tiled = access.store.kind == "tile"
@@ -248,7 +250,10 @@ class FlatNest(Nest):
 
         if whole:
             starts = [
-                const(_identity(s), vector(self.target.kind(s.target.store), v))  # type: ignore
+                const(
+                    identity(s.combine, s.target.store.dtype),  # type: ignore[union-attr]
+                    vector(self.target.kind(s.target.store), v),  # type: ignore[union-attr]
+                )
                 for s in reduced
             ]
 
@@ -308,10 +313,6 @@ class FlatNest(Nest):
             target.put(access.store, value, p, stride)
             loaded.pop(access, None)
         return results
-
-
-def _identity(step: Step) -> float:
-    return {"add": 0.0, "max": -math.inf, "min": math.inf}[step.combine]
 
 
 __all__ = ["Function", "emit_map", "fill_store", "lanes_of"]

@@ -115,10 +115,10 @@ class Template:
     def _independent(self) -> bool:
         """Whether nothing but the number of rows depends on their number."""
         schedule = self.schedule
-        blocks = [b for b in schedule.blocks() if b.cls is not None]
-        if not blocks or any(schedule.placement.rows(b.cls) != self.n for b in blocks):
+        axes = schedule.placement.axes
+        classes = {b.cls for b in schedule.blocks() if b.cls is not None}
+        if not classes or any(schedule.placement.rows(c) != self.n for c in classes):
             return False
-        axes, classes = schedule.placement.axes, {b.cls for b in blocks}
         for block in schedule.blocks():
             if any(isinstance(i, Host) for i in block.items):
                 return False

@@ -34,8 +34,8 @@ class Operand(NamedTuple):
 class Step:
     """One statement of a loop nest: evaluate an operator, or pass its operand on; keep the value and/or store it.
 
-    ``combine`` is how the value meets what is stored: "" (replaces), "add", "max", "min". ``fill`` is what the store
-    holds before. ``row_sum`` adds over the rows of a tile first.
+    ``combine`` is how the value meets what is stored: "" (replaces), "add", "max", "min"; with ``fill`` the store holds
+    what changes nothing before. ``row_sum`` adds over the rows of a tile first.
     """
 
     __slots__ = ("combine", "dtype", "fill", "ins", "op", "operands", "out", "row_sum", "target")
@@ -44,7 +44,7 @@ class Step:
         self.op, self.operands, self.out, self.dtype = op, list(operands), out, dtype
         self.target: Access | None = None
         self.combine = ""
-        self.fill: float | None = None
+        self.fill = False
         self.row_sum = False
         self.ins: Instruction | None = None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ..layout import Layout
-from .axes import marked
 
 
 def scatter_layout(layout: Layout, base: Layout, row: int | None) -> Layout | None:
@@ -13,6 +12,8 @@ def scatter_layout(layout: Layout, base: Layout, row: int | None) -> Layout | No
     """
     if row is None:
         return layout
+    from .axes import marked
+
     target = marked(base.shape, row)
     starts = _indices(layout.offset - base.offset, base)
     if starts is None or starts[row] != 0:
@@ -31,6 +32,27 @@ def scatter_layout(layout: Layout, base: Layout, row: int | None) -> Layout | No
         strides.append(step * target.strides[d])
     offset = sum(i * s for i, s in zip(starts, target.strides, strict=True))
     return Layout(layout.shape, tuple(strides), offset)
+
+
+def window_layout(layout: Layout, base: Layout, stored: Layout) -> Layout | None:
+    """Where a window ``layout`` of a value laid out as ``base`` lies if the value is stored as ``stored``.
+
+    None where a dimension of the window runs through several dimensions of the value.
+    """
+    starts = _indices(layout.offset - base.offset, base)
+    if starts is None:
+        return None
+    strides = []
+    for n, s in zip(layout.shape, layout.strides, strict=True):
+        if n == 1 or s == 0:
+            strides.append(0)
+            continue
+        d = _dimension(n, s, base, starts)
+        if d is None:
+            return None
+        strides.append(s // base.strides[d] * stored.strides[d])
+    offset = stored.offset + sum(i * s for i, s in zip(starts, stored.strides, strict=True))
+    return Layout(tuple(layout.shape), tuple(strides), offset)
 
 
 def _indices(offset: int, base: Layout) -> list[int] | None:

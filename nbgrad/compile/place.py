@@ -16,7 +16,7 @@ from kernels_cpu.llvm.text import Function, Module
 from ..op import REGISTRY
 from ..tape.program import Instruction, Tape
 from . import control
-from .axes import Axes, relations
+from .axes import Axes, is_view, relations
 from .evaluate import evaluate
 
 LEAST_ROWS = 32  # an axis shorter than this is not tiled
@@ -72,11 +72,24 @@ class Placement:
             for c in dims:
                 together.setdefault(c, set()).update(dims)
                 weight[c] = weight.get(c, 0) + math.prod(shapes[var].shape)
-        for c in self.axes.candidates(LEAST_ROWS):
-            heavy = weight.get(c, 0) >= LEAST_WEIGHT
-            if heavy and not any(c in together.get(o, ()) for o in chosen):
+        heavy = [c for c in self.axes.candidates(LEAST_ROWS) if weight.get(c, 0) >= LEAST_WEIGHT]
+        for c in sorted(heavy, key=lambda c: -self._covered(c)):
+            if not any(c in together.get(o, ()) for o in chosen):
                 chosen.append(c)
         return chosen
+
+    def _covered(self, cls: int) -> float:
+        """The work that would run in row regions of a class."""
+        total = 0.0
+        for ins in self.tape.instructions:
+            dims = [self.axes.dim(v, cls) for v in (*ins.inputs, *ins.outputs)]
+            if is_view(self.tape, ins) or all(d is None for d in dims):
+                continue
+            if self._row_form(ins, cls) and self._native(ins, cls):
+                sizes = [math.prod(self.tape.specs[v].shape) for v in (*ins.inputs, *ins.outputs)]
+                inner = self.tape.specs[ins.inputs[0]].shape[-1] if ins.op == "matmul" else 1
+                total += max(sizes) * inner
+        return total
 
     def rows(self, cls: int) -> int:
         """Number of rows of a class."""
@@ -88,7 +101,7 @@ class Placement:
 
     # -- one instruction --------------------------------------------------------------------------
     def _place(self, ins: Instruction) -> Place:
-        if REGISTRY[ins.op].category == "view" and ins.op != "strided_view":
+        if is_view(self.tape, ins):
             return self._place_view(ins)
         cls = self._row_class(ins)
         kind = "row" if cls is not None else "uniform" if self._native(ins, None) else "host"
@@ -144,10 +157,8 @@ class Placement:
     def _row_form(self, ins: Instruction, cls: int) -> bool:
         """Whether the row axis is only iterated over, or summed."""
         dims = [self.axes.dim(v, cls) for v in ins.inputs]
-        if ins.op == "sum":
+        if ins.op in ("sum", "amax", "amin"):
             return dims[0] is not None
-        if ins.op in ("amax", "amin"):
-            return dims[0] is not None and dims[0] not in ins.params["axes"]
         if ins.op == "matmul" and self.axes.dim(ins.outputs[0], cls) is None:
             return True  # contracted
         if ins.op == "cat" and None in dims:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -65,6 +66,7 @@ class Runner:
         self.out_specs = [(tuple(s.shape), s.dtype) for s in out_specs]
         self.chunks = {r.index: r.chunks for _, r in self.layout.regions}
         self.entry: Any = None
+        self.seconds = 0.0  # what making the machine code took
         self.address = 0
         self.spare: list[Memory] = []
         self.lock = threading.Lock()
@@ -94,8 +96,10 @@ class Runner:
     def compile(self) -> None:
         """Machine code, from the disk cache where it has been made before."""
         if self.entry is None:
+            start = time.perf_counter()
             self.address = jit.compile_text(self.layout.text, ENTRY)
             self.entry = _SIGNATURE(self.address)
+            self.seconds = time.perf_counter() - start
 
     def __call__(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Run on contiguous arrays of the recorded shapes and dtypes."""

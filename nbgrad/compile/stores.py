@@ -21,6 +21,7 @@ class Store:
     """One piece of memory: ``size`` elements (of one row, for a tile store)."""
 
     __slots__ = (
+        "combine",
         "dtype",
         "first",
         "index",
@@ -38,6 +39,7 @@ class Store:
         self.offset = 0  # bytes into the workspace or the tile scratch; set by the planner
         self.first = self.last = -1  # first and last item that touch it
         self.lanes = 1
+        self.combine = "add"  # how an accumulator takes in values
         self.var = -1
 
     @property
@@ -65,3 +67,13 @@ class Ref(NamedTuple):
 def size_of(shape: Any) -> int:
     """Number of elements."""
     return math.prod(shape)
+
+
+def identity(combine: str, dtype: np.dtype) -> float:
+    """What changes nothing when combined."""
+    if combine == "add":
+        return 0
+    if dtype.kind == "f":
+        return -math.inf if combine == "max" else math.inf
+    limits = np.iinfo(dtype)
+    return int(limits.min if combine == "max" else limits.max)

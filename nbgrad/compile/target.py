@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from kernels_cpu.llvm import jit
-from kernels_cpu.llvm.memory import horizontal, load, store
+from kernels_cpu.llvm.memory import combined, horizontal, load, store
 from kernels_cpu.llvm.scalars import Pair
 from kernels_cpu.llvm.text import SCALARS, Function, Value, const, vector
 
 from .items import Finish
-from .stores import Ref, Store
+from .stores import Ref, Store, identity
 
 # dtypes that are only moved: as what
 _MOVED = {"float16": "i16", "uint8": "i8", "complex128": "double", "complex64": "float"}
@@ -136,12 +136,12 @@ class Target:
             def add(c: Value, total: Value) -> list[Value]:
                 place = fn.add(fn.mul(c, stride), fn.mul(i, per or 1))
                 one = load(fn, fn.at(first, place, kind), wide)
-                op = "fadd" if kind in ("double", "float") else "add"
-                return [fn.emit(wide, f"{op} {total}, {one.text}")]
+                return [combined(fn, total, one, source.combine)]
 
-            (total,) = fn.loop(0, chunks, 1, add, [const(0, wide)])
+            start = const(identity(source.combine, source.dtype), wide)
+            (total,) = fn.loop(0, chunks, 1, add, [start])
             if per:
-                total = horizontal(fn, total, "add")
+                total = horizontal(fn, total, source.combine)
             if kind != out_kind:
                 narrow = vector(out_kind, 1 if per else lanes)
                 total = fn.emit(narrow, f"fptrunc {total} to {narrow}")
