@@ -41,7 +41,7 @@ class Specialisation:
 
     def stale(self) -> str:
         """Why the trace no longer describes the function, or an empty string."""
-        changed = self.watch.changed(self._swap)
+        changed = self.watch.changed(self.captured)
         if changed:
             return changed
         for t, frozen in self.frozen:
@@ -53,15 +53,6 @@ class Specialisation:
             if tuple(t.shape) != tuple(spec.shape) or t.dtype != spec.dtype:
                 return "a captured tensor has another shape or dtype"
         return ""
-
-    def _swap(self, old: Tensor, new: Tensor) -> bool:
-        """Put a tensor in the place of a captured one, if nothing else of it went into the trace."""
-        if old.shape != new.shape or old.dtype != new.dtype:
-            return False
-        if any(t is old for t, _ in self.frozen):
-            return False
-        self.captured = [new if t is old else t for t in self.captured]
-        return True
 
 
 class Compiled:

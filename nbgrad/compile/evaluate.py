@@ -17,7 +17,7 @@ from ..op.kernels import trace_body
 
 
 @functools.lru_cache(4096)
-def _body(op: str, dtypes: tuple) -> tuple[list[Expr], Expr, list[Expr]]:
+def body(op: str, dtypes: tuple) -> tuple[list[Expr], Expr, list[Expr]]:
     """Inputs, result and all nodes of a body in an order in which they can be computed."""
     xs, out = trace_body(REGISTRY[op], dtypes)  # type: ignore[arg-type]
     order: list[Expr] = []
@@ -38,7 +38,7 @@ def _body(op: str, dtypes: tuple) -> tuple[list[Expr], Expr, list[Expr]]:
 
 def body_primitives(op: str, dtypes: tuple) -> list[str]:
     """Names of the primitives a body consists of."""
-    return [e.op for e in _body(op, dtypes)[2] if e.op not in ("const", "input")]
+    return [e.op for e in body(op, dtypes)[2] if e.op not in ("const", "input")]
 
 
 def evaluate(
@@ -54,7 +54,7 @@ def evaluate(
         return args[0]
     if op == "to_dtype":
         return scalars.primitive(fn, "cast", out_dtype, list(args))
-    xs, out, order = _body(op, tuple(dtypes))
+    xs, out, order = body(op, tuple(dtypes))
     known: dict[int, Any] = {id(x): a for x, a in zip(xs, args, strict=True)}
     lanes = lanes_of(_first(args).type)
     for e in order:

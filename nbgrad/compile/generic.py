@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..layout import Layout
-from ..op import Spec
-from ..tape.program import Tape
+from ..tape.program import Instruction, Tape
+from .axes import Axes
 from .items import Host
 from .lower import Schedule
 from .prepare import Constants
@@ -25,15 +25,19 @@ STATICS = 4  # programs of one number of rows that later ones are compared with
 
 
 class Match(NamedTuple):
-    """How a tape differs from another one: the two lengths, and pairs of constants with other values."""
+    """How a tape differs from another one: the two lengths, pairs of constants with other values, all pairs."""
 
     old: int
     new: int
     constants: list[tuple[int, int]]
+    variables: dict[int, int]
 
 
 def match(a: Prepared, b: Prepared, n: int | None = None) -> Match | None:
-    """Whether tape ``b`` is tape ``a`` with one other length in the shapes (``n`` where the lengths are equal)."""
+    """Whether tape ``b`` is tape ``a`` with one other length in the shapes (``n`` where the lengths are equal).
+
+    A first look: `exact` then tells lengths of rows from other lengths that happen to be equal.
+    """
     (ta, ca), (tb, cb) = a, b
     if len(ta) != len(tb) or len(ta.inputs) != len(tb.inputs):
         return None
@@ -45,24 +49,55 @@ def match(a: Prepared, b: Prepared, n: int | None = None) -> Match | None:
     if len(lengths) != 1:
         return None
     ((n, new),) = lengths
-    if any(not _similar(ta.specs[v], tb.specs[w], n, new) for v, w in same.items()):
-        return None
-    differing: list[tuple[int, int]] = []
     for x, y in zip(ta.instructions, tb.instructions, strict=True):
-        if x.op != y.op or not _equal(_params(x), _params(y), n, new):
+        if x.op != y.op or not _same_params(x, y):
             return None
         for v, w in zip((*x.inputs, *x.outputs), (*y.inputs, *y.outputs), strict=True):
-            if same.setdefault(v, w) == w and v not in ca:
-                if not _similar(ta.specs[v], tb.specs[w], n, new):
-                    return None
-            elif same[v] != w or w not in cb:
+            if same.setdefault(v, w) != w or (v in ca) != (w in cb):
                 return None
     if [same.get(v, v) for v in ta.outputs] != list(tb.outputs):
         return None
+    differing: list[tuple[int, int]] = []
     for v, w in same.items():
         if v in ca and not _constant(ca, cb, v, w, differing):
             return None
-    return Match(n, new, differing)
+    return Match(n, new, differing, same)
+
+
+def exact(axes: Axes, cls: int, ta: Tape, tb: Tape, found: Match) -> bool:
+    """Whether the row dimensions of all values, and no others, have the other length."""
+    for v, w in found.variables.items():
+        one, two = ta.specs[v], tb.specs[w]
+        if one.dtype != two.dtype or len(one.shape) != len(two.shape):
+            return False
+        row = axes.dim(v, cls)
+        for d, (x, y) in enumerate(zip(one.shape, two.shape, strict=True)):
+            if (x, y) != ((found.old, found.new) if d == row else (x, x)):
+                return False
+    return True
+
+
+def _same_params(x: Instruction, y: Instruction) -> bool:
+    """Equality of parameters but for lengths, which the shapes of operands and results show."""
+    if x.op in ("reshape", "expand"):
+        return True
+    if x.op == "slice":
+        one, two = (_without_lengths(i.params["items"]) for i in (x, y))
+        return one == two
+    if x.params.keys() != y.params.keys():
+        return False
+    for name, a in x.params.items():
+        b = y.params[name]
+        if isinstance(a, Layout) and isinstance(b, Layout):
+            if (a.strides, a.offset) != (b.strides, b.offset):
+                return False
+        elif not (a is b or (type(a) is type(b) and bool(a == b))):
+            return False
+    return True
+
+
+def _without_lengths(items: tuple) -> tuple:
+    return tuple((i[0], i[2]) if isinstance(i, tuple) else i for i in items)
 
 
 def _constant(ca: Constants, cb: Constants, v: int, w: int, differing: list) -> bool:
@@ -79,25 +114,6 @@ def _constant(ca: Constants, cb: Constants, v: int, w: int, differing: list) -> 
         differing.append((v, w))
         return True
     return x.shape == y.shape and np.array_equal(x, y)
-
-
-def _similar(a: Spec, b: Spec, old: int, new: int) -> bool:
-    return a.dtype == b.dtype and _equal(tuple(a.shape), tuple(b.shape), old, new)
-
-
-def _params(ins: Any) -> tuple:
-    return tuple(sorted(ins.params.items()))
-
-
-def _equal(a: Any, b: Any, old: int, new: int) -> bool:
-    """Equality with ``old`` on the left standing for ``new`` on the right."""
-    if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
-        return len(a) == len(b) and all(_equal(x, y, old, new) for x, y in zip(a, b, strict=True))
-    if isinstance(a, Layout) or type(a) is not type(b):
-        return False
-    if isinstance(a, int) and not isinstance(a, bool):
-        return a == b or (a == old and b == new)
-    return a is b or bool(a == b)
 
 
 class Template:
@@ -146,6 +162,12 @@ class Template:
                         return False
         return True
 
+    def fits(self, prepared: Prepared, found: Match) -> bool:
+        """Whether the code serves a tape of another number of rows."""
+        axes, (cls,) = self.schedule.placement.axes, self.schedule.placement.classes
+        known = {v for v, _ in found.constants} <= set(self.symbolic)
+        return known and exact(axes, cls, self.prepared[0], prepared[0], found)
+
     def run_for(self, program: Any, prepared: Prepared, found: Match) -> Runner:
         """The code for a program of another number of rows."""
         values = dict(found.constants)
@@ -172,17 +194,18 @@ class Family:
         prepared = program.prepared
         for template in self.templates:
             found = match(template.prepared, prepared, template.n)
-            if found is not None and {v for v, _ in found.constants} <= set(template.symbolic):
+            if found is not None and template.fits(prepared, found):
                 return template.run_for(program, prepared, found)
         for old in self.statics:
             found = match(old, prepared)
             if found is None:
                 continue
             template = Template(prepared, [w for _, w in found.constants], found.new)
-            if template.usable:
+            back = Match(found.new, found.old, [], {w: v for v, w in found.variables.items()})
+            if template.usable and template.fits(old, back):
                 self.templates.append(template)
-                same = Match(found.new, found.new, [(v, v) for v in template.symbolic])
-                return template.run_for(program, prepared, same)
+                here = Match(found.new, found.new, [(v, v) for v in template.symbolic], {})
+                return template.run_for(program, prepared, here)
         return None
 
     def remember(self, prepared: Prepared) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from kernels_cpu import threads
 from kernels_cpu.llvm import jit
+from kernels_cpu.llvm.bind import Binder
 
 from ..layout import Layout, is_contiguous
 from ..op import REGISTRY, Spec
@@ -42,6 +43,8 @@ class Memory:
         self.table[-1] = self.work.ctypes.data
         self.address = self.table.ctypes.data
         self.scratch_address = [s.ctypes.data for s in self.scratch]
+        self.bind_inputs = Binder(program.given, self.address)
+        self.bind_outputs = Binder(len(program.out_specs), self.address + 8 * program.first_output)
 
     def threads(self, n: int) -> None:
         """Scratch for ``n`` threads."""
@@ -58,6 +61,7 @@ class Runner:
         self.layout = emit(schedule)
         self.consts = schedule.const_arrays
         n_in, n_const = len(schedule.inputs), len(self.consts)
+        self.given = n_in
         self.slots = n_in + n_const + len(schedule.outputs) + 1
         self.first_output = n_in + n_const
         self.fixed_consts = [c.ctypes.data for c in self.consts]
@@ -88,8 +92,8 @@ class Runner:
         new.consts = [sizes, *self.consts[1:]]
         new.fixed_consts = [c.ctypes.data for c in new.consts]
         new.extras = list(extras)
-        given = len(self.schedule.inputs) - len(extras)
-        new.fixed = [0] * given + [e.ctypes.data for e in new.extras] + new.fixed_consts
+        new.given = len(self.schedule.inputs) - len(extras)
+        new.fixed = [0] * new.given + [e.ctypes.data for e in new.extras] + new.fixed_consts
         new.spare, new.lock = [], threading.Lock()
         return new
 
@@ -110,11 +114,8 @@ class Runner:
             self.compile()
             memory = Memory(self)
         try:
-            table = memory.table
-            for i, a in enumerate(arrays):
-                table[i] = a.ctypes.data
-            for i, a in enumerate(outs, self.first_output):
-                table[i] = a.ctypes.data
+            memory.bind_inputs(arrays)
+            memory.bind_outputs(outs)
             for step in self.layout.steps:
                 self._step(step, memory, arrays, outs)
         finally:
@@ -134,7 +135,7 @@ class Runner:
         entry, number, table = self.entry, step.number, memory.address
         chunks = self.chunks[step.index]
         workers = min(threads.get_num_threads(), chunks)
-        if workers == 1:
+        if workers < 2:
             for chunk in range(chunks):
                 entry(number, table, chunk, memory.scratch_address[0])
             return

@@ -28,28 +28,44 @@ class Watch:
     def __init__(self, fn: Callable):
         self.places: list[tuple[Any, Any, Any, str]] = []  # holder, key, value, what
         self.arrays: list[tuple[np.ndarray, np.ndarray, str]] = []
-        self._seen: set[int] = set()
+        self._seen: set[Any] = set()
         self._function(fn, 0)
         self._seen.clear()
 
-    def changed(self, swap: Callable[[Tensor, Tensor], bool]) -> str:
+    def changed(self, captured: list[Tensor]) -> str:
         """What has changed, or an empty string.
 
-        A tensor replaced by another one (``w = w - rate * g``) is no change where ``swap(old, new)`` can put
-        the new one in the old one's place.
+        A tensor replaced by another one of its kind (``w = w - rate * g``) is no change: the new one takes its
+        position in ``captured``, provided that all places that held the old one hold the new one.
         """
-        for i, (holder, key, value, what) in enumerate(self.places):
+        moved: dict[int, tuple[Tensor, str]] = {}
+        kept: dict[int, str] = {}
+        for holder, key, value, what in self.places:
             now = _get(holder, key)
             if now is value or _same_number(now, value):
-                continue
-            if isinstance(now, Tensor) and isinstance(value, Tensor) and swap(value, now):
-                self.places[i] = (holder, key, now, what)
-                continue
-            return f"{what} has changed"
+                if isinstance(value, Tensor):
+                    kept[id(value)] = what
+            elif not (isinstance(now, Tensor) and isinstance(value, Tensor)):
+                return f"{what} has changed"
+            else:
+                first, _ = moved.setdefault(id(value), (now, what))
+                if first is not now or not _alike(now, value):
+                    return f"{what} has changed"
+        for old, (_, what) in moved.items():
+            if old in kept:
+                return f"{what} has changed"
+        if moved:
+            self._move(moved, captured)
         for array, before, what in self.arrays:
             if not np.array_equal(array, before, equal_nan=array.dtype.kind in "fc"):
                 return f"{what}, a NumPy array, has changed"
         return ""
+
+    def _move(self, moved: dict[int, tuple[Tensor, str]], captured: list[Tensor]) -> None:
+        captured[:] = [moved[id(t)][0] if id(t) in moved else t for t in captured]
+        self.places = [
+            (h, k, moved[id(v)][0] if id(v) in moved else v, what) for h, k, v, what in self.places
+        ]
 
     # -- collecting -------------------------------------------------------------------------------
     def _function(self, fn: Any, depth: int) -> None:
@@ -109,7 +125,10 @@ class Watch:
             self._object(value, what, names, depth)
 
     def _object(self, value: Any, what: str, names: set[str], depth: int) -> None:
-        self._seen.add(id(value))
+        key = (id(value), frozenset(names))
+        if key in self._seen:
+            return
+        self._seen.add(key)
         space = getattr(value, "__dict__", None)
         if type(value).__module__.partition(".")[0] in _OWN:
             if callable(value):
@@ -147,6 +166,11 @@ def _get(holder: Any, key: Any) -> Any:
 
 def _same_number(a: Any, b: Any) -> bool:
     return type(a) is type(b) and isinstance(a, _PLAIN) and bool(a == b or (a != a and b != b))
+
+
+def _alike(a: Tensor, b: Tensor) -> bool:
+    """Whether one tensor can stand for another in a trace."""
+    return a.shape == b.shape and a.dtype == b.dtype and (a._node is None) == (b._node is None)
 
 
 def _python(fn: Any) -> bool:

@@ -41,8 +41,8 @@ def zmul(g, p):
     branch that was masked out, or has weight zero, cannot poison the others with ``0 * inf``. It must be so in either
     factor: reverse mode meets the factors of a path from the other end than forward mode does.
     """
-    z = m.const(0, g)
-    return m.select((g == 0) | (p == 0), z, g * p)
+    # asked this way round (NaN is not 0) LLVM folds the test into masked instructions
+    return m.select((g != 0) & (p != 0), g * p, m.const(0, g))
 
 
 @elementwise(
