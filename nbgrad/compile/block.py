@@ -17,7 +17,7 @@ from kernels_cpu.llvm import jit
 from ..layout import Layout, contiguous, contiguous_strides, expand, is_contiguous
 from ..op import REGISTRY, Spec
 from ..tape.program import Instruction
-from . import control
+from . import control, gathering
 from .axes import ROW, is_view, mapped, marked
 from .items import Access, Host, Item, Map, Operand, Space, Step
 from .products import make_dot
@@ -140,6 +140,8 @@ class Block:
             make_dot(self, ins)
         elif ins.op in control.OPERATORS:
             self._control(ins)
+        elif ins.op in gathering.OPERATORS:
+            gathering.make_move(self, ins)
         else:
             raise AssertionError(f"no native form of {ins.op}")
 

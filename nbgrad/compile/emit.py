@@ -15,7 +15,8 @@ from kernels_cpu.llvm.text import Function, Module, Value
 from .block import Block
 from .control import Control, emit_control
 from .emit_dot import emit_dot
-from .emit_map import emit_map, fill_store
+from .emit_map import emit_map, emit_part, fill_store, fill_targets, parts
+from .gathering import Gather, Scatter, emit_gather, emit_scatter
 from .items import Dot, Host, Item, Map
 from .lower import ALIGN, Schedule, plan_tiles
 from .stores import identity
@@ -25,6 +26,7 @@ MOST_CHUNKS = 16
 CHUNK_BUDGET = 1 << 21  # bytes of accumulators all chunks together may take
 TILE_BUDGET = 320 * 1024  # bytes of tile stores that stay in the second-level cache
 MOST_ROWS = 1024
+FEW_ROWS = 64
 PIECE = 8  # items of a region in one function
 ENTRY = "entry"
 
@@ -46,6 +48,13 @@ class Segment(NamedTuple):
     """A run of uniform items without host calls."""
 
     number: int
+
+
+class Spread(NamedTuple):
+    """A loop nest over arrays whose parts run at once."""
+
+    number: int
+    chunks: int
 
 
 class Plan(NamedTuple):
@@ -136,7 +145,8 @@ def _tile_rows(rows: int, per_row: int) -> int:
     from kernels_cpu.llvm.gemm import row_quantum
 
     step = row_quantum()
-    tile = MOST_ROWS
+    # several tiles even for few rows, so that threads have something to share
+    tile = min(MOST_ROWS, max(FEW_ROWS, -(-rows // (MOST_CHUNKS * step)) * step))
     while tile > step and tile * per_row > TILE_BUDGET:
         tile //= 2
     return min(tile, -(-rows // step) * step)
@@ -161,6 +171,25 @@ def _uniform(schedule: Schedule, module: Module, block: Block, made: Emitted, pr
                 fn.finish()
             fn = None
             made.steps.append(item)
+            continue
+        probe = Target(schedule, _function(Module(), "probe"))
+        cut = parts(probe, item) if isinstance(item, Map) else 0
+        if cut > 1:
+            assert isinstance(item, Map)
+            if any(s.fill for s in item.steps):
+                if fn is None:
+                    fn = _function(module, f"{prefix}uniform{len(made.names)}")
+                    made.steps.append(Segment(len(made.names)))
+                    made.names.append(fn.name)
+                fill_targets(Target(schedule, fn), item)
+            if fn is not None:
+                fn.finish()
+            fn = None
+            part = _function(module, f"{prefix}uniform{len(made.names)}")
+            emit_part(Target(schedule, part), item, cut)
+            part.finish()
+            made.steps.append(Spread(len(made.names), cut))
+            made.names.append(part.name)
             continue
         if fn is None or count == 2 * PIECE:
             if fn is not None:
@@ -193,6 +222,10 @@ def _item(target: Target, item: Item) -> None:
         emit_dot(target, item)
     elif isinstance(item, Control):
         emit_control(target, item)
+    elif isinstance(item, Gather):
+        emit_gather(target, item)
+    elif isinstance(item, Scatter):
+        emit_scatter(target, item)
     else:
         target.finish(item)
 
@@ -251,6 +284,8 @@ def _whole(schedule: Schedule, module: Module, made: Emitted, prefix: str) -> No
     for step in made.steps:
         if isinstance(step, Segment):
             chunk(made.names[step.number], Value("0", "i64"))
+        elif isinstance(step, Spread):
+            fn.loop(0, step.chunks, 1, lambda c, step=step: chunk(made.names[step.number], c))
         elif isinstance(step, Region):
             chunks = Target(schedule, fn).size(2 * step.index + 1)
             fn.loop(0, chunks, 1, lambda c, step=step: chunk(made.names[step.number], c))
@@ -276,4 +311,4 @@ def _entry(module: Module, names: list[str]) -> None:
     fn.finish(Value("0", "i64"))
 
 
-__all__ = ["ENTRY", "Layout", "Region", "Segment", "emit"]
+__all__ = ["ENTRY", "Layout", "Region", "Segment", "Spread", "emit"]

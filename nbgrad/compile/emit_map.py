@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,14 +17,40 @@ from .items import Access, Map, Step
 from .stores import Store, identity
 from .target import Target
 
+SPREAD = 1 << 15  # elements of a nest over arrays that is worth several threads
+MOST_PARTS = 16
+
 
 def emit_map(target: Target, item: Map) -> None:
     """Emit one loop nest."""
+    fill_targets(target, item)
+    (RowNest if target.region is not None else FlatNest)(target, item).emit()
+
+
+def parts(target: Target, item: Map) -> int:
+    """Into how many parts a nest over arrays can be cut for threads (0: it cannot, or is too small)."""
+    if math.prod(item.space) < SPREAD:
+        return 0
+    nest = FlatNest(target, item)
+    first = nest.dims[0]
+    for step in item.steps:
+        if step.combine and step.target and first.strides[nest.known[step.target]] == 0:
+            return 0
+    count = first.size if len(nest.dims) > 1 else first.size // target.lanes
+    return min(count, MOST_PARTS)
+
+
+def emit_part(target: Target, item: Map, count: int) -> None:
+    """Emit a nest over arrays for the part ``%chunk`` of ``count`` (targets are filled already)."""
+    FlatNest(target, item).emit(count)
+
+
+def fill_targets(target: Target, item: Map) -> None:
+    """Set what the steps of a nest add to."""
     for step in item.steps:
         if step.fill and step.target is not None and step.target.store.kind != "acc":
             s = step.target.store
             fill_store(target, s, identity(step.combine, s.dtype))
-    (RowNest if target.region is not None else FlatNest)(target, item).emit()
 
 
 def fill_store(target: Target, s: Store, value: float) -> None:
@@ -220,13 +247,43 @@ class RowNest(Nest):
 class FlatNest(Nest):
     """Loops over all axes; the last one in vectors, its rest in a shorter vector."""
 
-    def emit(self) -> None:
-        """Emit the nest."""
+    def emit(self, count: int = 1) -> None:
+        """Emit the nest, or part ``%chunk`` of ``count`` of it."""
         if not self.dims:
             self._body(self._starts(), 1, Dim(1, (0,) * len(self.accesses)), {})
             return
         *outer, inner = self.dims
-        self._loops(outer, self._starts(), lambda offsets: self._inner(offsets, inner))
+        if count == 1:
+            self._loops(outer, self._starts(), lambda offsets: self._inner(offsets, inner))
+        elif outer:
+            self._some(outer, inner, count)
+        else:
+            self._inner(self._starts(), inner, count)
+
+    def _part(self, n: int, count: int) -> tuple[Value, Value]:
+        """The range of part ``%chunk`` of ``n``."""
+        fn, chunk = self.fn, Value("%chunk", "i64")
+        cuts = [fn.emit("i64", f"udiv {fn.mul(c, n)}, {count}") for c in (chunk, fn.add(chunk, 1))]
+        return cuts[0], cuts[1]
+
+    def _some(self, outer: list[Dim], inner: Dim, count: int) -> None:
+        first, *rest = outer
+        lo, hi = self._part(first.size, count)
+
+        def inside(i: Value) -> None:
+            here = [
+                self.fn.add(o, self.fn.mul(i, s)) if s else o
+                for o, s in zip(self._starts(), first.strides, strict=True)
+            ]
+            self._loops(rest, here, lambda offsets: self._inner(offsets, inner))
+
+        self.fn.loop(lo, hi, 1, inside)
+
+    def _shifted(self, offsets: list[Value], i: Value | int, dim: Dim) -> list[Value]:
+        fn = self.fn
+        return [
+            fn.add(o, fn.mul(i, s)) if s else o for o, s in zip(offsets, dim.strides, strict=True)
+        ]
 
     def _reduced(self, dim: Dim) -> list[Step]:
         """Steps that reduce along the vector axis."""
@@ -236,17 +293,25 @@ class FlatNest(Nest):
             if s.combine and s.target is not None and dim.strides[self.known[s.target]] == 0
         ]
 
-    def _inner(self, offsets: list[Value], dim: Dim) -> None:
+    def _inner(self, offsets: list[Value], dim: Dim, count: int = 1) -> None:
         fn, v = self.fn, self.target.lanes
         whole, rest = dim.size - dim.size % v, dim.size % v
+        if count > 1:
+            lo, hi = self._part(whole // v, count)
+
+            def one(i: Value) -> None:
+                self._body(self._shifted(offsets, i, dim), v, dim, {})
+
+            fn.loop(fn.mul(lo, v), fn.mul(hi, v), v, one)
+            if rest:
+                with fn.when(fn.emit("i1", f"icmp eq i64 %chunk, {count - 1}")):
+                    self._body(self._shifted(offsets, whole, dim), rest, dim, {})
+            return
         reduced = self._reduced(dim)
         parts: dict[int, list[Value]] = {id(s): [] for s in reduced}
 
         def at(i: Value | int) -> list[Value]:
-            return [
-                fn.add(o, fn.mul(i, s)) if s else o
-                for o, s in zip(offsets, dim.strides, strict=True)
-            ]
+            return self._shifted(offsets, i, dim)
 
         if whole:
             starts = [

@@ -11,6 +11,7 @@ from ..layout import Layout, contiguous
 from ..tape.program import Tape
 from .block import Block
 from .control import Control
+from .gathering import Gather, Scatter
 from .items import Access, Dot, Finish, Host, Item, Map
 from .place import Placement
 from .prepare import Constants
@@ -38,7 +39,7 @@ class Schedule:
         generic: int | None = None,
     ):
         self.tape, self.constants, self.generic = tape, constants, generic is not None
-        self.placement = Placement(tape, native_only, generic)
+        self.placement = Placement(tape, constants, native_only, generic)
         self.inputs = [v for v in (*tape.inputs, *tape.captured) if v not in constants]
         # rows and chunks of the regions, filled in by the plan, are the first constant
         self.sizes = np.zeros(2 * len(self.placement.classes) * self.placement.depth + 1, np.int64)
@@ -83,16 +84,17 @@ class Schedule:
         if value is not None:
             store = Store("fill", 1, spec.dtype, value=value)
             return Ref(store, Layout(tuple(spec.shape), (0,) * len(spec.shape), 0))
-        store = self._const_store(np.ascontiguousarray(self.constants.arrays[var]))
+        store = self.const_store(np.ascontiguousarray(self.constants.arrays[var]))
         return Ref(store, contiguous(spec.shape))
 
-    def _const_store(self, array: np.ndarray) -> Store:
+    def const_store(self, array: np.ndarray) -> Store:
+        """An array that is part of the program."""
         self.const_arrays.append(array)
         return Store("const", array.size, array.dtype, len(self.const_arrays) - 1)
 
     def filled(self, ref: Ref) -> Ref:
         """A constant in memory, for kernels that load it."""
-        return Ref(self._const_store(np.full(1, ref.store.value, ref.store.dtype)), ref.layout)
+        return Ref(self.const_store(np.full(1, ref.store.value, ref.store.dtype)), ref.layout)
 
     def array(self, var: int) -> Store:
         """The array of a variable: a result, or part of the workspace."""
@@ -200,6 +202,10 @@ def stores_of(item: Item) -> list[Store]:
         return [item.a.store, item.b.store, item.c.store]
     if isinstance(item, Host):
         return [*(r.store for r in item.inputs), *item.outputs]
+    if isinstance(item, Gather):
+        return [item.source.store, item.target]
+    if isinstance(item, Scatter):
+        return [item.source.store, item.target]
     if isinstance(item, Control):
         inputs = [r.store for r in item.inputs]
         return [*inputs, *item.outputs, *item.spare, item.area]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import UnsupportedError
-from .emit import Region, Segment
+from .items import Host
 from .run import Runner
 
 STACK_BYTES = 8192  # workspaces up to this size live on the stack
@@ -26,7 +26,7 @@ def check_native(runner: Runner, name: str) -> None:
     ------
     UnsupportedError : some operators have no native code.
     """
-    hosts = sorted({s.ins.op for s in runner.layout.steps if not isinstance(s, (Segment, Region))})
+    hosts = sorted({s.ins.op for s in runner.layout.steps if isinstance(s, Host)})
     if hosts:
         raise UnsupportedError(
             f"njit of '{name}': no native code for {', '.join(hosts)}, which the compiler runs as eager kernels; "

@@ -15,7 +15,7 @@ from kernels_cpu.llvm.text import Function, Module
 
 from ..op import REGISTRY
 from ..tape.program import Instruction, Tape
-from . import control
+from . import control, gathering
 from .axes import Axes, is_view, relations
 from .evaluate import evaluate
 
@@ -35,7 +35,10 @@ class Place(NamedTuple):
 class Placement:
     """The places of all instructions and what must be stored as whole arrays."""
 
-    def __init__(self, tape: Tape, native_only: bool = False, rows: int | None = None):
+    def __init__(
+        self, tape: Tape, constants: Any, native_only: bool = False, rows: int | None = None
+    ):
+        self.constants = constants
         self.tape, self.axes, self.native_only = tape, Axes(tape), native_only
         self.classes = self._choose() if rows is None else self._batch(rows)
         self.places: list[Place] = []
@@ -73,10 +76,15 @@ class Placement:
                 together.setdefault(c, set()).update(dims)
                 weight[c] = weight.get(c, 0) + math.prod(shapes[var].shape)
         heavy = [c for c in self.axes.candidates(LEAST_ROWS) if weight.get(c, 0) >= LEAST_WEIGHT]
-        for c in sorted(heavy, key=lambda c: -self._covered(c)):
+        for c in sorted(heavy, key=lambda c: (-self._covered(c), -self._adjacent(c))):
             if not any(c in together.get(o, ()) for o in chosen):
                 chosen.append(c)
         return chosen
+
+    def _adjacent(self, cls: int) -> int:
+        """In how many arguments and results the rows of a class lie next to each other."""
+        ends = (*self.tape.inputs, *self.tape.outputs)
+        return sum(self.axes.dim(v, cls) == len(self.tape.specs[v].shape) - 1 for v in ends)
 
     def _covered(self, cls: int) -> float:
         """The work that would run in row regions of a class."""
@@ -191,6 +199,11 @@ class Placement:
         if ins.op in ("sum", "amax", "amin", "cat", "unview"):
             plain = {"float64", "float32"} | ({"int64"} if ins.op != "sum" else set())
             return kinds <= plain and (ins.op != "unview" or self._plain_base(ins))
+        if ins.op in gathering.OPERATORS:
+            known = all(v in self.constants for v in gathering.index_inputs(ins))
+            moved = {tape.specs[v].dtype.kind for v in ins.outputs}
+            plain = moved <= {"f"} or ins.op in ("index", "gather_")
+            return cls is None and known and plain
         if ins.op in control.OPERATORS:
             return cls is None and control.native(ins)
         if ins.op == "matmul" and kinds in ({"float64"}, {"float32"}):

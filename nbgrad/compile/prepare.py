@@ -115,7 +115,7 @@ _NUMPY: dict[str, Callable] = {
     "not": np.logical_not,
     "select": np.where,
 }
-_COPIES = ("cat", "clone", "to_dtype", "unview")
+_COPIES = ("cat", "clone", "to_dtype", "unview", "winners", "scatter_winners", "index_order")
 
 
 def _evaluate(tape: Tape, ins: Instruction, constants: Constants) -> list[np.ndarray] | None:

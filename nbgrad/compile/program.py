@@ -19,9 +19,9 @@ from ..tape.record import trace_flat
 from ..tape.simplify import rebuild
 from ..tensor import Tensor
 from . import report
-from .emit import Region, Segment
 from .flatten import flatten
 from .generic import Family
+from .items import Host
 from .lower import Schedule
 from .prepare import Constants, prepare
 from .run import Runner
@@ -122,7 +122,7 @@ class Program:
     @functools.cached_property
     def native(self) -> Runner:
         """The schedule without host calls for large matrix products: what Numba code calls."""
-        if all(isinstance(s, Segment | Region) for s in self.runner.layout.steps):
+        if not any(isinstance(s, Host) for s in self.runner.layout.steps):
             return self.runner
         tape, constants = self.prepared
         schedule = Schedule(tape, constants, native_only=True)

@@ -14,8 +14,10 @@ from kernels_cpu import threads
 from kernels_cpu.scalar import VECMATH
 
 from .block import Block
-from .emit import Region, Segment
+from .control import Control
+from .emit import Region, Segment, Spread
 from .evaluate import body_primitives
+from .gathering import Gather, Scatter
 from .items import Dot, Finish, Host, Item, Map, Step
 from .lower import Schedule, stores_of
 from .run import Runner
@@ -96,7 +98,15 @@ def item_lines(item: Item) -> list[str]:
         return [f"{item.c.store} {sign} {item.a.store} @ {item.b.store}   ({item.form}, {shape})"]
     if isinstance(item, Finish):
         return [f"{item.target} = sum of the chunks of {item.source}"]
-    assert isinstance(item, Host)
+    if isinstance(item, Control):
+        outs, args = (
+            ", ".join(map(str, x)) for x in (item.outputs, [r.store for r in item.inputs])
+        )
+        return [f"{outs} = {item.ins.op}({args})   ({len(item.bodies)} bodies of native code)"]
+    if isinstance(item, Gather):
+        return [f"{item.target} = {item.source.store}[known positions]"]
+    if isinstance(item, Scatter):
+        return [f"{item.target}[known positions] {'+=' if item.add else '='} {item.source.store}"]
     outs = ", ".join(map(str, item.outputs))
     args = ", ".join(str(r.store) for r in item.inputs)
     return [f"{outs} = {item.ins.op}({args})   (eager kernel)"]
@@ -127,10 +137,10 @@ def explain(program: Any) -> str:
     layout, cost = runner.layout, Cost(runner)
     steps = layout.steps
     regions = [s for s in steps if isinstance(s, Region)]
-    hosts = [s.ins.op for s in steps if not isinstance(s, (Segment, Region))]
+    hosts = [s.ins.op for s in steps if isinstance(s, Host)]
     lines = [
         f"{program.name}: {len(program.tape)} instructions, {len(tape)} after simplification",
-        f"  {len(regions)} row region(s), {sum(isinstance(s, Segment) for s in steps)} uniform part(s)",
+        f"  {len(regions)} row region(s), {sum(isinstance(s, Segment | Spread) for s in steps)} uniform part(s)",
     ]
     for block, r in layout.regions:
         products = sum(isinstance(i, Dot) for i in block.items)

@@ -15,9 +15,10 @@ from kernels_cpu.llvm import jit
 from kernels_cpu.llvm.bind import Binder
 
 from ..layout import Layout, is_contiguous
+from ..memory import host
 from ..op import REGISTRY, Spec
 from ..op.view import strided
-from .emit import ENTRY, Region, Segment, emit
+from .emit import ENTRY, Region, Segment, Spread, emit
 from .items import Host
 from .lower import ALIGN, Schedule
 from .stores import Ref, Store, size_of
@@ -107,7 +108,7 @@ class Runner:
 
     def __call__(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Run on contiguous arrays of the recorded shapes and dtypes."""
-        outs = [np.empty(shape, dtype) for shape, dtype in self.out_specs]
+        outs = [host.empty(shape, dtype) for shape, dtype in self.out_specs]
         with self.lock:
             memory = self.spare.pop() if self.spare else None
         if memory is None:
@@ -126,14 +127,14 @@ class Runner:
     def _step(self, step: Any, memory: Memory, arrays: Sequence, outs: Sequence) -> None:
         if isinstance(step, Segment):
             self.entry(step.number, memory.address, 0, memory.scratch_address[0])
-        elif isinstance(step, Region):
+        elif isinstance(step, Region | Spread):
             self._region(step, memory)
         else:
             self._host(step, memory, arrays, outs)
 
-    def _region(self, step: Region, memory: Memory) -> None:
+    def _region(self, step: Region | Spread, memory: Memory) -> None:
         entry, number, table = self.entry, step.number, memory.address
-        chunks = self.chunks[step.index]
+        chunks = self.chunks[step.index] if isinstance(step, Region) else step.chunks
         workers = min(threads.get_num_threads(), chunks)
         if workers < 2:
             for chunk in range(chunks):

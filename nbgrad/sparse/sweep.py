@@ -7,12 +7,14 @@ them and k cotangent seeds to the outputs and k products ``J^T s``. Seeds are su
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import dtypes as dt
+from ..compile.tapes import CompiledTape
 from ..device import beside
 from ..func.flat import flat_jvp, flat_vjp, flat_vmap
 from ..op import Spec, cast
@@ -69,9 +71,19 @@ def memory(tape: Tape) -> tuple[int, int]:
     return sum(sizes.values()), peak
 
 
+INTERPRETED = 2  # runs before a sweep is worth compiling (some 0.1 s)
+_runs: weakref.WeakKeyDictionary[Tape, int] = weakref.WeakKeyDictionary()
+_compiled: weakref.WeakKeyDictionary[Tape, CompiledTape] = weakref.WeakKeyDictionary()
+
+
 def execute(program: Tape, inputs: Sequence[Tensor]) -> list[Tensor]:
-    """Run a traced sweep: the one place where it is decided how (interpreted here)."""
-    return program.run(inputs)
+    """Run a traced sweep: the first times as `Tape.run`, then as machine code."""
+    count = _runs[program] = _runs.get(program, 0) + 1
+    if count <= INTERPRETED:
+        return program.run(inputs)
+    if program not in _compiled:
+        _compiled[program] = CompiledTape(program, "sparse_jacobian")
+    return _compiled[program].run(program.checked(inputs))
 
 
 def forward_program(problem: Problem, k: int) -> Tape:

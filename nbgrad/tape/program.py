@@ -150,6 +150,11 @@ class Tape:
         """`run` with the flat inputs as arguments."""
         return self.run(inputs)
 
+    def checked(self, inputs: Sequence[Tensor]) -> list[Tensor]:
+        """Flat inputs in the recorded dtypes, after the checks of `replay`."""
+        env = self._bind(inputs)
+        return [env[v] for v in self.inputs]
+
     def _bind(self, inputs: Sequence[Tensor]) -> dict[int, Tensor]:
         if len(inputs) != len(self.inputs):
             raise TraceError(
@@ -255,6 +260,15 @@ class Tape:
         from .transform import grad
 
         return grad(self, wrt)
+
+    def compile(self) -> Any:
+        """The tape as machine code: a function that takes and gives what `replay` does, see ``ng.compile``.
+
+        A tape with guards, or over captured NumPy arrays, is interpreted.
+        """
+        from ..compile.tapes import CompiledTape
+
+        return CompiledTape(self)
 
     def simplify(self) -> Tape:
         """Dead code removed, common subexpressions shared, trivial operations dropped."""
