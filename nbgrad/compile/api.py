@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes as dt
-from ..errors import ArgumentError, message
+from ..errors import ArgumentError, UnsupportedError, message
 from ..op import Spec, as_tensor
 from ..state import state
 from ..tape.program import Tape
@@ -251,6 +251,7 @@ def compile(
     fn: Callable | None = None,
     *,
     static_argnums: int | Sequence[int] = (),
+    device: Any = None,
     verbose: bool = False,
 ) -> Any:
     """Compile a function of tensors, arrays and pytrees of them; also as a decorator.
@@ -263,6 +264,7 @@ def compile(
     ----------
     static_argnums : positions of arguments the trace may branch on; their values must be hashable. Integers, bools and
         strings are static wherever they appear; floats are 0-d tensors of the default dtype.
+    device : None or "cpu"; code for other devices is not made yet.
     verbose : print `Program.explain` whenever a signature is compiled.
 
     Raises
@@ -272,7 +274,10 @@ def compile(
     """
     static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
     if fn is None:
-        return functools.partial(compile, static_argnums=static, verbose=verbose)
+        return functools.partial(compile, static_argnums=static, device=device, verbose=verbose)
+    if device is not None and str(device) != "cpu":
+        fix = "Leave it out, and call the function uncompiled on tensors of that device."
+        raise UnsupportedError(message("compile", "argument 'device'", device, "'cpu'", fix))
     if not callable(fn):
         raise ArgumentError(message("compile", "argument 'fn'", repr(fn), "a callable"))
     if any(not isinstance(i, int) or i < 0 for i in static):

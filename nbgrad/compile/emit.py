@@ -6,6 +6,7 @@ a region runs one chunk of its tiles, its tile stores live in ``scratch``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -40,6 +41,7 @@ class Region(NamedTuple):
     tile: int
     chunks: int
     most: int  # chunks there can be
+    work: int  # operations per row, roughly
     spare: int  # offset of the space for transposed operands
     scratch: int  # bytes per thread
 
@@ -127,13 +129,28 @@ def plan(schedule: Schedule) -> Plan:
         wide = [max(d.m, d.n) * d.a.store.dtype.itemsize for d in block.items if _sums(d)]
         spare = per_row * tile
         size = spare + max(wide, default=0) * tile + ALIGN
-        regions[id(block)] = Region(-1, len(regions), rows, tile, chunks, most, spare, size)
+        regions[id(block)] = Region(
+            -1, len(regions), rows, tile, chunks, most, _work(block, rows), spare, size
+        )
         scratch = max(scratch, size)
         block.acc_bytes, block.acc_offset = _place_accumulators(block), work
         work += block.acc_bytes * (most if schedule.generic else chunks)
     for r in regions.values():
         schedule.sizes[2 * r.index : 2 * r.index + 2] = r.rows, r.chunks
     return Plan(regions, -(-work // ALIGN) * ALIGN, scratch)
+
+
+def _work(block: Block, rows: int) -> int:
+    """Operations per row: products, and ten for a step of a loop nest."""
+    total = 0
+    for item in block.items:
+        if isinstance(item, Dot):
+            outside = item.form == "both"
+            batch = math.prod(b.size for b in item.batch)
+            total += 2 * item.m * item.n * item.k * batch // (1 if outside else max(rows, 1))
+        elif isinstance(item, Map):
+            total += 10 * math.prod(item.space) * len(item.steps)
+    return total
 
 
 def _sums(item: Any) -> bool:
@@ -148,7 +165,7 @@ def _tile_rows(rows: int, per_row: int) -> int:
     # several tiles even for few rows, so that threads have something to share
     tile = min(MOST_ROWS, max(FEW_ROWS, -(-rows // (MOST_CHUNKS * step)) * step))
     while tile > step and tile * per_row > TILE_BUDGET:
-        tile //= 2
+        tile = tile // (2 * step) * step or step
     return min(tile, -(-rows // step) * step)
 
 

@@ -23,6 +23,8 @@ from .items import Host
 from .lower import ALIGN, Schedule
 from .stores import Ref, Store, size_of
 
+# operations below which handing a share to another thread (some 50 us) does not pay
+WORTH_THREADS = 20_000_000
 _SIGNATURE = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 4)
 
 
@@ -134,8 +136,12 @@ class Runner:
 
     def _region(self, step: Region | Spread, memory: Memory) -> None:
         entry, number, table = self.entry, step.number, memory.address
-        chunks = self.chunks[step.index] if isinstance(step, Region) else step.chunks
-        workers = min(threads.get_num_threads(), chunks)
+        chunks, workers = step.chunks, threads.get_num_threads()
+        if isinstance(step, Region):
+            chunks = self.chunks[step.index]
+            if int(self.consts[0][2 * step.index]) * step.work < WORTH_THREADS:
+                workers = 1
+        workers = min(workers, chunks)
         if workers < 2:
             for chunk in range(chunks):
                 entry(number, table, chunk, memory.scratch_address[0])
