@@ -19,6 +19,7 @@ import sys
 import tempfile
 import threading
 from pathlib import Path
+from typing import Any
 
 import llvmlite
 import llvmlite.binding as llvm
@@ -78,18 +79,22 @@ def _environment() -> tuple[str, ...]:
     return _env
 
 
+def _new_target_machine():
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm.Target.from_default_triple().create_target_machine(
+        cpu=llvm.get_host_cpu_name(),
+        features=llvm.get_host_cpu_features().flatten(),
+        opt=3,
+        jit=True,
+    )
+
+
 def target_machine():
     """The code generator for this CPU."""
     global _target
     if _target is None:
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
-        _target = llvm.Target.from_default_triple().create_target_machine(
-            cpu=llvm.get_host_cpu_name(),
-            features=llvm.get_host_cpu_features().flatten(),
-            opt=3,
-            jit=True,
-        )
+        _target = _new_target_machine()
     return _target
 
 
@@ -117,17 +122,17 @@ def _resolve_symbols(obj: bytes) -> None:
         _resolved = True
 
 
-def link(obj: bytes, symbol: str) -> int:
-    """Load an object file into the process; the address of one of its functions."""
+def link(obj: bytes, symbol: str) -> tuple[int, Any]:
+    """Load an object file into the process: the address of one of its functions, and what keeps the code alive."""
     _resolve_symbols(obj)
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine())
+    # an engine owns its target machine and takes it along when it dies
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _new_target_machine())
     engine.add_object_file(llvm.ObjectFileRef.from_data(obj))
     engine.finalize_object()
     address = engine.get_function_address(symbol)
     if not address:
         raise ValueError(f"symbol {symbol} not found in the cached object")
-    _engines.append(engine)
-    return address
+    return address, engine
 
 
 class Counters:
@@ -233,8 +238,20 @@ def evict(bound: int, keep: Path | None = None) -> int:
     return gone
 
 
+def keep(loaded: tuple[int, Any]) -> int:
+    """The address of code that stays loaded until the process ends."""
+    _engines.append(loaded[1])
+    return loaded[0]
+
+
 def load(key: str) -> int | None:
-    """Address of the function stored under ``key``, or None."""
+    """Address of the function stored under ``key``, which stays loaded, or None."""
+    found = load_code(key)
+    return None if found is None else keep(found)
+
+
+def load_code(key: str) -> tuple[int, Any] | None:
+    """Address of the function stored under ``key`` and what keeps its code alive, or None."""
     path = _path(key, ".o")
     found = _read(path)
     if found is None or path is None:

@@ -17,7 +17,7 @@ from .autograd.grad_mode import (
     no_grad,
     set_grad_enabled,
 )
-from .compile import cache_info, clear_cache, compile
+from .compiler import cache_info, clear_cache, compile
 from .control import cond, fori_loop, scan, switch, while_loop
 from .device import Device as device
 from .device import get_num_threads, set_num_threads

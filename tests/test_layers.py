@@ -18,7 +18,7 @@ LAYERS = [
     {"autograd", "tape", "func", "utils"},
     {"control"},
     {"methods", "methods_autograd", "interop", "printing", "random"},
-    {"compile", "sparse"},
+    {"compiler", "sparse"},
     {"nn", "linalg", "special", "fft", "testing", "cuda", "pde", "njit", "optim", "amp"},
 ]
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ..objcache import keep
 from .jit import attributes, compile_text
 from .text import Function, Module, Value
 
@@ -32,7 +33,7 @@ def _reader() -> Callable | None:
 
     fn.loop(0, n, 1, one)
     fn.finish()
-    address = compile_text(module.text(), "read")
+    address = keep(compile_text(module.text(), "read"))
     read = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)(address)
     samples = [np.arange(3.0), np.zeros((2, 2))[1:], np.empty(0)]
     out = np.zeros(len(samples), np.int64)

@@ -6,6 +6,7 @@ import functools
 import hashlib
 import threading
 from pathlib import Path
+from typing import Any
 
 import llvmlite.binding as llvm
 
@@ -40,29 +41,23 @@ def attributes() -> str:
     return f'nounwind "prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}"'
 
 
-def compile_text(text: str, entry: str) -> int:
+def compile_text(text: str, entry: str) -> tuple[int, Any]:
     """Address of ``entry`` of a module, compiled or from the disk cache (named by the module's text).
+
+    The second result keeps the code alive: hold it as long as the address.
 
     Raises
     ------
     RuntimeError : the text is no valid assembly (a defect of the emitter).
     """
     key = objcache.digest("llvm-1", text, entry)
-    return load(key, entry) or build(key, text, entry)
-
-
-def load(key: str, entry: str) -> int | None:
-    """Address of a function from the disk cache, or None."""
     with _lock:
-        return objcache.load(key)
-
-
-def build(key: str, text: str, entry: str) -> int:
-    """Compile a module, keep it under ``key`` and return the address of ``entry``."""
-    with _lock:
-        obj = object_code(text)
-        objcache.store(key, obj, entry)
-        return objcache.link(obj, entry)
+        found = objcache.load_code(key)
+        if found is None:
+            obj = object_code(text)
+            objcache.store(key, obj, entry)
+            found = objcache.link(obj, entry)
+    return found
 
 
 def object_code(text: str) -> bytes:

@@ -6,6 +6,7 @@ ones. A primitive without vector form raises `NoVectorFormError`; the caller the
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,6 +40,7 @@ _COMPARE = ("lt", "le", "gt", "ge", "eq", "ne")
 _PER_LANE = {"lgamma": "lgamma"}  # of the C library, one lane at a time
 
 
+@functools.cache
 def kind_of(dtype: np.dtype, lanes: int) -> str:
     """The vector type of a real dtype."""
     if dtype.name not in SCALARS:

@@ -91,10 +91,14 @@ def check_inside(t: Tensor, op: str) -> None:
 
 
 def promote(level: Level, t: Tensor) -> None:
-    """Note that an in-place write is about to give a lower tensor a value of ``level``."""
-    swap = getattr(level.interpreter, "swap_captured", None)
-    if swap is not None:
-        swap(t)
+    """Note that an in-place write is about to give a lower tensor a value of ``level``.
+
+    Every trace that has captured it, at this level or below, keeps its present value.
+    """
+    for live in state.levels:
+        swap = getattr(live.interpreter, "swap_captured", None)
+        if swap is not None:
+            swap(t)
 
 
 def own(level: Level, t: Any) -> bool:

@@ -112,7 +112,7 @@ def divided(m: Any, raw: Any, w: Any, sums: Any = None) -> Any:
     if sums is not None:
         gap = gap * sums
     free = eq(raw, 0) & eq(_t(raw), 0) | Tensor(np.eye(w.shape[-1], dtype=bool))
-    limit = where(free, 0.0, float("nan"))
+    limit = cast(where(free, 0.0, float("nan")), dt.to_real(m.dtype))
     return where(near, limit, zmul(m, reciprocal(where(near, 1, gap))))
 
 

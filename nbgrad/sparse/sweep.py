@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import dtypes as dt
-from ..compile.tapes import CompiledTape
 from ..device import beside
 from ..func.flat import flat_jvp, flat_vjp, flat_vmap
 from ..op import Spec, cast
@@ -73,7 +72,7 @@ def memory(tape: Tape) -> tuple[int, int]:
 
 INTERPRETED = 2  # runs before a sweep is worth compiling (some 0.1 s)
 _runs: weakref.WeakKeyDictionary[Tape, int] = weakref.WeakKeyDictionary()
-_compiled: weakref.WeakKeyDictionary[Tape, CompiledTape] = weakref.WeakKeyDictionary()
+_compiled: weakref.WeakKeyDictionary[Tape, Any] = weakref.WeakKeyDictionary()
 
 
 def execute(program: Tape, inputs: Sequence[Tensor]) -> list[Tensor]:
@@ -82,6 +81,8 @@ def execute(program: Tape, inputs: Sequence[Tensor]) -> list[Tensor]:
     if count <= INTERPRETED:
         return program.run(inputs)
     if program not in _compiled:
+        from ..compiler.tapes import CompiledTape
+
         _compiled[program] = CompiledTape(program, "sparse_jacobian")
     return _compiled[program].run(program.checked(inputs))
 

@@ -266,7 +266,7 @@ class Tape:
 
         A tape with guards, or over captured NumPy arrays, is interpreted.
         """
-        from ..compile.tapes import CompiledTape
+        from ..compiler.tapes import CompiledTape
 
         return CompiledTape(self)
 

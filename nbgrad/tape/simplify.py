@@ -32,10 +32,12 @@ def rebuild(tape: Tape, instructions: Iterable[Instruction], replace: dict[int, 
     new.in_tree, new.out_tree = tape.in_tree, tape.out_tree
     new.environment = list(tape.environment)
     new.writes = set(tape.writes)
-    new.instructions = [
-        Instruction(op, tuple(final(v) for v in ins), params, outs)
-        for op, ins, params, outs in instructions
-    ]
+    new.instructions = list(instructions)
+    if replace:
+        new.instructions = [
+            Instruction(op, tuple([final(v) for v in ins]), params, outs)
+            for op, ins, params, outs in new.instructions
+        ]
     new.outputs = [final(v) for v in tape.outputs]
     new.guards = _move_guards(tape, new, final)
     return new

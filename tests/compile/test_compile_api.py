@@ -12,7 +12,7 @@ import pytest
 
 import nbgrad as ng
 from kernels_cpu import threads
-from nbgrad.compile import RecompilationWarning
+from nbgrad.compiler import RecompilationWarning
 from nbgrad.errors import ArgumentError, TraceError
 
 rng = np.random.default_rng(0)
@@ -442,7 +442,7 @@ BATCHED = {
 }
 
 
-@pytest.mark.filterwarnings("ignore::nbgrad.compile.RecompilationWarning")
+@pytest.mark.filterwarnings("ignore::nbgrad.compiler.RecompilationWarning")
 @pytest.mark.parametrize("name", BATCHED)
 def test_batches_of_changing_size(name):
     f = BATCHED[name]

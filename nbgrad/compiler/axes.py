@@ -26,6 +26,7 @@ class Axes:
     def __init__(self, tape: Tape):
         self.tape = tape
         self.first: dict[int, int] = {}
+        self.classes: dict[int, list[int]] = {}
         count = 0
         for var, spec in tape.specs.items():
             self.first[var] = count
@@ -48,8 +49,12 @@ class Axes:
 
     def of(self, var: int) -> list[int]:
         """The class of each dimension of a variable."""
-        first = self.first[var]
-        return [self._find(first + i) for i in range(len(self.tape.specs[var].shape))]
+        found = self.classes.get(var)
+        if found is None:
+            first = self.first[var]
+            n = len(self.tape.specs[var].shape)
+            found = self.classes[var] = [self._find(first + i) for i in range(n)]
+        return found
 
     def dim(self, var: int, cls: int) -> int | None:
         """The dimension of a variable that belongs to a class, or None."""

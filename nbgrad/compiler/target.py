@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
+
+import numpy as np
 
 from kernels_cpu.llvm import jit
 from kernels_cpu.llvm.memory import combined, horizontal, load, store
@@ -14,6 +17,11 @@ from .stores import Ref, Store, identity
 
 # dtypes that are only moved: as what
 _MOVED = {"float16": "i16", "uint8": "i8", "complex128": "double", "complex64": "float"}
+
+
+@functools.cache
+def _kind(dtype: np.dtype) -> str:
+    return _MOVED.get(dtype.name) or SCALARS[dtype.name]
 
 
 class Target:
@@ -46,7 +54,7 @@ class Target:
 
     def kind(self, s: Store) -> str:
         """The scalar type of a store's elements (of their parts, for complex ones)."""
-        return _MOVED.get(s.dtype.name) or SCALARS[s.dtype.name]
+        return _kind(s.dtype)
 
     def place(self, s: Store, index: Value | int) -> Value:
         """The address of an element."""

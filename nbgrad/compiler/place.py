@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from kernels_cpu.llvm import jit, scalars
 from kernels_cpu.llvm.text import Function, Module
 
+from .. import dtypes as dt
 from ..op import REGISTRY
 from ..tape.program import Instruction, Tape
 from . import control, gathering
@@ -39,6 +40,7 @@ class Placement:
         self, tape: Tape, constants: Any, native_only: bool = False, rows: int | None = None
     ):
         self.constants = constants
+        self.known: dict[Any, bool] = {}
         self.tape, self.axes, self.native_only = tape, Axes(tape), native_only
         self.classes = self._choose() if rows is None else self._batch(rows)
         self.places: list[Place] = []
@@ -188,16 +190,22 @@ class Placement:
 
     def _native(self, ins: Instruction, cls: int | None) -> bool:
         """Whether there is vector code for the instruction."""
+        key = (ins.outputs, cls is None)
+        if key not in self.known:
+            self.known[key] = self._has_code(ins, cls)
+        return self.known[key]
+
+    def _has_code(self, ins: Instruction, cls: int | None) -> bool:
         tape = self.tape
         specs = [tape.specs[v] for v in (*ins.inputs, *ins.outputs)]
         if any(0 in s.shape for s in specs):
             return False
-        kinds = {s.dtype.name for s in specs}
+        kinds = {s.dtype for s in specs}
         op = REGISTRY[ins.op]
         if op.category == "elementwise" or ins.op in ("to_dtype", "clone"):
             return supported(ins.op, tuple(s.dtype for s in specs[:-1]), specs[-1].dtype)
         if ins.op in ("sum", "amax", "amin", "cat", "unview"):
-            plain = {"float64", "float32"} | ({"int64"} if ins.op != "sum" else set())
+            plain = {dt.float64, dt.float32} | ({dt.int64} if ins.op != "sum" else set())
             return kinds <= plain and (ins.op != "unview" or self._plain_base(ins))
         if ins.op in gathering.OPERATORS:
             known = all(v in self.constants for v in gathering.index_inputs(ins))
@@ -206,7 +214,7 @@ class Placement:
             return cls is None and known and plain
         if ins.op in control.OPERATORS:
             return cls is None and control.native(ins)
-        if ins.op == "matmul" and kinds in ({"float64"}, {"float32"}):
+        if ins.op == "matmul" and kinds in ({dt.float64}, {dt.float32}):
             if cls is not None:
                 return True
             (*batch, m, n), k = specs[-1].shape, specs[0].shape[-1]

@@ -6,13 +6,13 @@ import functools
 import threading
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from .. import dtypes as dt
-from ..errors import ArgumentError, UnsupportedError, message
+from ..errors import ArgumentError, message
 from ..op import Spec, as_tensor
 from ..state import state
 from ..tape.program import Tape
@@ -245,46 +245,3 @@ def _shown(entry: Any) -> str:
     if isinstance(entry, tuple) and len(entry) == 2 and isinstance(entry[1], np.dtype):
         return f"{entry[1].name}{list(entry[0])}"
     return repr(entry[-1] if isinstance(entry, tuple) else entry)
-
-
-def compile(
-    fn: Callable | None = None,
-    *,
-    static_argnums: int | Sequence[int] = (),
-    device: Any = None,
-    verbose: bool = False,
-) -> Any:
-    """Compile a function of tensors, arrays and pytrees of them; also as a decorator.
-
-    The function is traced once per signature (shapes, dtypes, structure, values of static arguments), simplified,
-    scheduled and turned into machine code, which is kept on disk. Results equal the uncompiled function's to
-    rounding and take part in autograd: their backward pass is a compiled program too, to any order.
-
-    Parameters
-    ----------
-    static_argnums : positions of arguments the trace may branch on; their values must be hashable. Integers, bools and
-        strings are static wherever they appear; floats are 0-d tensors of the default dtype.
-    device : None or "cpu"; code for other devices is not made yet.
-    verbose : print `Program.explain` whenever a signature is compiled.
-
-    Raises
-    ------
-    TraceError : (at the first call) Python code reads a traced value.
-    ArgumentError : the function is not callable, draws random numbers or writes its arguments; an unhashable static argument.
-    """
-    static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
-    if fn is None:
-        return functools.partial(compile, static_argnums=static, device=device, verbose=verbose)
-    if device is not None and str(device) != "cpu":
-        fix = "Leave it out, and call the function uncompiled on tensors of that device."
-        raise UnsupportedError(message("compile", "argument 'device'", device, "'cpu'", fix))
-    if not callable(fn):
-        raise ArgumentError(message("compile", "argument 'fn'", repr(fn), "a callable"))
-    if any(not isinstance(i, int) or i < 0 for i in static):
-        raise ArgumentError(
-            message("compile", "argument 'static_argnums'", static_argnums, "positions >= 0")
-        )
-    return Compiled(fn, static, verbose)
-
-
-__all__ = ["Compiled", "RecompilationWarning", "compile"]

@@ -20,10 +20,7 @@ class CacheInfo(NamedTuple):
 
 
 def cache_info() -> CacheInfo:
-    """State of the disk cache of kernels and compiled programs.
-
-    ``NBGRAD_CACHE_DIR`` chooses the directory ("off" turns it off), ``NBGRAD_CACHE_LIMIT`` its size in MiB.
-    """
+    """See `nbgrad.cache_info`."""
     found = objcache.entries()
     c = objcache.Counters
     return CacheInfo(
@@ -38,5 +35,5 @@ def cache_info() -> CacheInfo:
 
 
 def clear_cache() -> int:
-    """Remove every entry of the disk cache; returns how many went. Code in use stays loaded."""
+    """See `nbgrad.clear_cache`."""
     return objcache.evict(0)

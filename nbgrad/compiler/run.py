@@ -75,6 +75,7 @@ class Runner:
         self.entry: Any = None
         self.seconds = 0.0  # what making the machine code took
         self.address = 0
+        self.code: Any = None  # keeps the machine code loaded
         self.spare: list[Memory] = []
         self.lock = threading.Lock()
 
@@ -104,7 +105,7 @@ class Runner:
         """Machine code, from the disk cache where it has been made before."""
         if self.entry is None:
             start = time.perf_counter()
-            self.address = jit.compile_text(self.layout.text, ENTRY)
+            self.address, self.code = jit.compile_text(self.layout.text, ENTRY)
             self.entry = _SIGNATURE(self.address)
             self.seconds = time.perf_counter() - start
 
