@@ -13,10 +13,12 @@ from nbgrad.op import REGISTRY
 for _module in pkgutil.iter_modules(ng.ops.__path__):
     importlib.import_module(f"nbgrad.ops.{_module.name}")
 importlib.import_module("nbgrad.autograd.function")
+importlib.import_module("nbgrad.compiler.program")  # loaded with the first compiled function
 importlib.import_module("nbgrad.autograd.custom_op")  # loaded with the first custom function
 
 # differentiable operators that are checked through others, with the reason
 INTERNAL: dict[str, str] = {
+    "compiled_call": "its rules are compiled programs (tests/compile)",
     "custom_function": "its rules are the user's (tests/autograd/test_function)",
     **dict.fromkeys(
         ("scan", "scan_reverse", "while_loop", "within_limit", "cond", "switch"),
