@@ -105,8 +105,6 @@ def make_intrinsic(runner: Runner, name: str, fixed: Sequence[int]) -> Any:
     in_specs = runner.in_specs[: len(runner.in_specs) - len(fixed)]
     out_specs = runner.out_specs
     scalars = [from_dtype(d) for s, d in out_specs if s == ()]
-    number = runner.layout.whole
-    address, work = runner.address, -(-runner.layout.work_bytes // ALIGN) * ALIGN
 
     def typed(typingctx: Any, inputs: Any, outputs: Any, workspace: Any) -> Any:
         ins = [
@@ -123,55 +121,77 @@ def make_intrinsic(runner: Runner, name: str, fixed: Sequence[int]) -> Any:
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             i64, ptr = ir.IntType(64), ir.IntType(8).as_pointer()
-            table = cgutils.alloca_once(builder, ptr, size=runner.slots)
-            slots: list[Any] = []
-
-            def address_of(value: Any, t: Any) -> Any:
-                if isinstance(t, types.Array):
-                    return context.make_array(t)(context, builder, value).data
-                spot = cgutils.alloca_once(builder, context.get_data_type(t))
-                builder.store(value, spot)
-                return spot
-
-            for i, t in enumerate(ins):
-                slots.append(address_of(builder.extract_value(args[0], i), t))
-            slots += [ir.Constant(i64, a).inttoptr(ptr) for a in (*fixed, *runner.fixed_consts)]
+            slots = [
+                _address(context, builder, builder.extract_value(args[0], i), t)
+                for i, t in enumerate(ins)
+            ]
+            known = (*fixed, *runner.extra_addresses, *runner.fixed_consts)
+            slots += [ir.Constant(i64, a).inttoptr(ptr) for a in known]
             given = iter(range(len(outs)))
             spots = []
             for shape, dtype in out_specs:
                 if shape == ():
-                    spot = cgutils.alloca_once(builder, context.get_data_type(from_dtype(dtype)))
-                    spots.append(spot)
-                    slots.append(spot)
+                    spots.append(
+                        cgutils.alloca_once(builder, context.get_data_type(from_dtype(dtype)))
+                    )
+                    slots.append(spots[-1])
                 else:
                     k = next(given)
-                    slots.append(address_of(builder.extract_value(args[1], k), outs[k]))
-            if isinstance(workspace, types.Array):
-                base = context.make_array(workspace)(context, builder, args[2]).data
-                base = builder.bitcast(base, ptr)
-            else:
-                size = max(workspace_bytes(runner), 1)
-                space = cgutils.alloca_once(builder, ir.ArrayType(ir.IntType(8), size))
-                space.align = ALIGN
-                base = builder.bitcast(space, ptr)
-            slots.append(base)
-            for i, p in enumerate(slots):
-                place = builder.gep(table, [ir.Constant(i64, i)])
-                builder.store(builder.bitcast(p, ptr), place)
-            scratch = builder.gep(base, [ir.Constant(i64, work)])
-            fnty = ir.FunctionType(i64, [i64, ptr, i64, ptr])
-            target = context.add_dynamic_addr(builder, address, info=f"nbgrad {name}")
-            target = builder.bitcast(target, fnty.as_pointer())
-            zero = ir.Constant(i64, 0)
-            builder.call(
-                target, [ir.Constant(i64, number), builder.bitcast(table, ptr), zero, scratch]
-            )
+                    slots.append(
+                        _address(context, builder, builder.extract_value(args[1], k), outs[k])
+                    )
+            slots.append(_space(context, builder, args[2], workspace, workspace_bytes(runner)))
+            _jump(context, builder, slots, runner, name)
             return context.make_tuple(builder, result, [builder.load(s) for s in spots])
 
         return sig, codegen
 
     typed.__name__ = "call"
     return intrinsic(typed)
+
+
+def _address(context: Any, builder: Any, value: Any, t: Any) -> Any:
+    """Where an argument lies: an array's data, or a number put on the stack."""
+    from numba import types
+    from numba.core import cgutils
+
+    if isinstance(t, types.Array):
+        return context.make_array(t)(context, builder, value).data
+    spot = cgutils.alloca_once(builder, context.get_data_type(t))
+    builder.store(value, spot)
+    return spot
+
+
+def _space(context: Any, builder: Any, value: Any, t: Any, size: int) -> Any:
+    """The workspace: an array's data, or bytes on the stack."""
+    from llvmlite import ir
+    from numba import types
+    from numba.core import cgutils
+
+    byte = ir.IntType(8)
+    if isinstance(t, types.Array):
+        return builder.bitcast(_address(context, builder, value, t), byte.as_pointer())
+    space = cgutils.alloca_once(builder, ir.ArrayType(byte, max(size, 1)))
+    space.align = ALIGN
+    return builder.bitcast(space, byte.as_pointer())
+
+
+def _jump(context: Any, builder: Any, slots: Sequence[Any], runner: Runner, name: str) -> None:
+    """Fill the table of pointers and call the program."""
+    from llvmlite import ir
+    from numba.core import cgutils
+
+    i64, ptr = ir.IntType(64), ir.IntType(8).as_pointer()
+    table = cgutils.alloca_once(builder, ptr, size=runner.slots)
+    for i, p in enumerate(slots):
+        builder.store(builder.bitcast(p, ptr), builder.gep(table, [ir.Constant(i64, i)]))
+    work = -(-runner.layout.work_bytes // ALIGN) * ALIGN
+    scratch = builder.gep(slots[-1], [ir.Constant(i64, work)])
+    kind = ir.FunctionType(i64, [i64, ptr, i64, ptr])
+    target = context.add_dynamic_addr(builder, runner.address, info=f"nbgrad {name}")
+    args = [ir.Constant(i64, runner.layout.whole), builder.bitcast(table, ptr)]
+    args += [ir.Constant(i64, 0), scratch]
+    builder.call(builder.bitcast(target, kind.as_pointer()), args)
 
 
 _STATUS = """
@@ -195,10 +215,11 @@ def _tuple(names: Sequence[str]) -> str:
     return "(" + "".join(f"{n}, " for n in names) + ")"
 
 
-def build(runner: Runner, name: str, fixed: Sequence[int], into: bool) -> Any:
+def build(runner: Runner, name: str, captured: Sequence[np.ndarray], into: bool) -> Any:
     """The Numba function of a program: returning results, or writing into given arrays."""
     from numba import njit
 
+    fixed = [a.ctypes.data for a in captured]
     check_native(runner, name)
     in_specs = runner.in_specs[: len(runner.in_specs) - len(fixed)]
     xs = [f"x{i}" for i in range(len(in_specs))]
@@ -211,6 +232,7 @@ def build(runner: Runner, name: str, fixed: Sequence[int], into: bool) -> Any:
         "results": f"{_tuple(['r_' + z for z in zeros])} = " if zeros else "",
     }
     scope: dict[str, Any] = {"call": make_intrinsic(runner, name, fixed), "np": np}
+    scope["alive"] = (runner, *captured)  # machine code and memory whose addresses are built in
     # results go to arrays, 0-d ones to arrays of one element
     out_specs = [(s or (1,), d) for s, d in runner.out_specs]
     for i, (n, spec) in enumerate(zip([*xs, *ys], [*in_specs, *out_specs], strict=True)):

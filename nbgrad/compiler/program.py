@@ -144,8 +144,7 @@ class Program:
                         "Capture a contiguous() copy, or pass it as an argument.",
                     )
                 )
-        self.pinned = [t._data for t in self.captured]  # Numba code holds their addresses
-        return build(runner, self.name, [a.ctypes.data for a in self.pinned], into)
+        return build(runner, self.name, [t._data for t in self.captured], into)
 
     @functools.cached_property
     def njit(self) -> Any:

@@ -72,6 +72,7 @@ class Runner:
         self.in_specs = [(tuple(s.shape), s.dtype) for s in in_specs]
         self.out_specs = [(tuple(s.shape), s.dtype) for s in out_specs]
         self.chunks = {r.index: r.chunks for _, r in self.layout.regions}
+        self.extra_addresses: list[int] = []  # of constants that depend on the number of rows
         self.entry: Any = None
         self.seconds = 0.0  # what making the machine code took
         self.address = 0
@@ -97,7 +98,8 @@ class Runner:
         new.fixed_consts = [c.ctypes.data for c in new.consts]
         new.extras = list(extras)
         new.given = len(self.schedule.inputs) - len(extras)
-        new.fixed = [0] * new.given + [e.ctypes.data for e in new.extras] + new.fixed_consts
+        new.extra_addresses = [e.ctypes.data for e in new.extras]
+        new.fixed = [0] * new.given + new.extra_addresses + new.fixed_consts
         new.spare, new.lock = [], threading.Lock()
         return new
 
