@@ -160,7 +160,7 @@ def _read(path: Path | None) -> tuple[str, bytes] | None:
             raise ValueError("bad magic")
         head, _, content = raw[len(_MAGIC) :].partition(b"\n")
         name, check = head.decode().split(" ")
-        if hashlib.sha256(content).hexdigest() != check:
+        if _checksum(path, content) != check:
             raise ValueError("bad checksum")
     except (ValueError, UnicodeDecodeError):
         _forget(path)
@@ -169,6 +169,11 @@ def _read(path: Path | None) -> tuple[str, bytes] | None:
     with contextlib.suppress(OSError):
         os.utime(path)  # the least recently used entries go first
     return name, content
+
+
+def _checksum(path: Path, content: bytes) -> str:
+    """Of the content and its name: an entry in another one's place is corrupt, too."""
+    return hashlib.sha256(path.name.encode() + b"\0" + content).hexdigest()
 
 
 def _forget(path: Path) -> None:
@@ -185,8 +190,7 @@ def _write(path: Path | None, name: str, content: bytes) -> None:
         path.parent.mkdir(mode=0o700, exist_ok=True)
         fd, tmp = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
         with os.fdopen(fd, "wb") as f:
-            check = hashlib.sha256(content).hexdigest()
-            f.write(_MAGIC + f"{name} {check}\n".encode() + content)
+            f.write(_MAGIC + f"{name} {_checksum(path, content)}\n".encode() + content)
         os.replace(tmp, path)
     except OSError:
         return

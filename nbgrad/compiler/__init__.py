@@ -64,6 +64,7 @@ def compile(
     *,
     static_argnums: int | Sequence[int] = (),
     device: Any = None,
+    deterministic: bool = True,
     verbose: bool = False,
 ) -> Any:
     """Compile a function of tensors, arrays and pytrees of them; also as a decorator.
@@ -77,6 +78,8 @@ def compile(
     static_argnums : positions of arguments the trace may branch on; their values must be hashable. Integers, bools and
         strings are static wherever they appear; floats are 0-d tensors of the default dtype.
     device : None or "cpu"; code for other devices is not made yet.
+    deterministic : results are the same, bit for bit, from run to run and for any number of threads; there is no
+        other mode.
     verbose : print `Program.explain` whenever a signature is compiled.
 
     Raises

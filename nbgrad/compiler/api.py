@@ -6,7 +6,7 @@ import functools
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -64,7 +64,7 @@ class Compiled:
         self.fn, self.static, self.verbose = fn, static_argnums, verbose
         self._known: dict[Any, Specialisation] = {}
         self._lock = threading.RLock()
-        self._reasons: list[str] = []
+        self._warned = False
         self._family = Family()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -94,8 +94,9 @@ class Compiled:
         key: list[Any] = [tree, dt.get_default_dtype()]
         for i in static:
             key.append(self._hashable(args, i))
+        weak = _weak_dtype(leaves)
         for x in leaves:
-            t = _dynamic(x)
+            t = _dynamic(x, weak)
             if t is None:
                 key.append((type(x), x))
             else:
@@ -165,11 +166,11 @@ class Compiled:
         return "the number of arguments changed"
 
     def _warn(self, reason: str) -> None:
-        if reason:
-            self._reasons.append(reason)
-        if len(self._reasons) == STORM:
+        if self._family.compiled >= STORM and not self._warned:
+            self._warned = True
             warnings.warn(
-                f"compile: '{self.__name__}' has been compiled {STORM + 1} times; the last reason: {reason}. "
+                f"compile: '{self.__name__}' has been compiled {self._family.compiled} times; the last reason: "
+                f"{reason or 'another signature'}. "
                 "Pass numbers that vary as tensors, pad arrays to a few fixed shapes, or leave it uncompiled.",
                 RecompilationWarning,
                 stacklevel=4,
@@ -189,10 +190,24 @@ class Compiled:
             print(program.explain())
         return Specialisation(program, captured, tape, watch)
 
+    def _check_results(self, out: list[Any]) -> None:
+        for x in out:
+            if not isinstance(x, Tensor | np.ndarray | np.generic | int | float | complex):
+                raise ArgumentError(
+                    message(
+                        f"compile of '{self.__name__}'",
+                        "a result",
+                        f"a {type(x).__name__}",
+                        "tensors, arrays and numbers, in tuples, lists and dicts",
+                        "Return the tensors themselves.",
+                    )
+                )
+
     def _trace(self, args: tuple, kwargs: dict, leaves: list[Any]) -> Tape:
         given = tuple(None if i in self.static else a for i, a in enumerate(args))
         _, tree = pytree.flatten((given, kwargs))
-        tensors = [_dynamic(x) for x in leaves]
+        weak = _weak_dtype(leaves)
+        tensors = [_dynamic(x, weak) for x in leaves]
         box: list[Any] = []
 
         def flat(*xs: Tensor) -> list[Any]:
@@ -201,6 +216,7 @@ class Compiled:
             positional, named = pytree.unflatten(tree, full)
             positional = [args[i] if i in self.static else a for i, a in enumerate(positional)]
             out, box_tree = pytree.flatten(self.fn(*positional, **named))
+            self._check_results(out)
             box.append(box_tree)
             return out
 
@@ -220,17 +236,27 @@ def _plain(t: Tensor) -> bool:
     )
 
 
-def _dynamic(x: Any) -> Tensor | None:
+def _dynamic(x: Any, weak: np.dtype) -> Tensor | None:
     """A leaf as a tensor of the traced function, or None for what is part of the signature."""
     if isinstance(x, Tensor):
         return x
-    if isinstance(x, np.ndarray | np.generic) and x.dtype.kind in "biufc":
-        return as_tensor(x, "compile")
+    if isinstance(x, np.ndarray | np.generic):
+        return as_tensor(x, "compile", "an argument")
     if isinstance(x, float):
-        return Tensor(np.asarray(x, dt.get_default_dtype()))
+        return Tensor(np.asarray(x, weak))
     if isinstance(x, complex):
-        return Tensor(np.asarray(x, dt.to_complex(dt.get_default_dtype())))
+        return Tensor(np.asarray(x, dt.to_complex(weak)))
     return None
+
+
+def _weak_dtype(leaves: Sequence[Any]) -> np.dtype:
+    """The dtype of Python floats: float32 beside nothing but float32, so that they widen no array."""
+    found = {
+        dt.to_real(x.dtype)
+        for x in leaves
+        if isinstance(x, Tensor | np.ndarray) and x.dtype.kind in "fc"
+    }
+    return dt.float32 if found == {dt.float32} else dt.get_default_dtype()
 
 
 def _has_hash(entry: Any) -> bool:

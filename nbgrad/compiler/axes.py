@@ -51,6 +51,8 @@ class Axes:
         """The class of each dimension of a variable."""
         found = self.classes.get(var)
         if found is None:
+            if var not in self.first:  # made by the scheduler
+                return []
             first = self.first[var]
             n = len(self.tape.specs[var].shape)
             found = self.classes[var] = [self._find(first + i) for i in range(n)]

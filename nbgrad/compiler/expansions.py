@@ -5,6 +5,7 @@ Each expansion is ordinary nbgrad code, traced once per call and put in place of
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,12 @@ def _finite_top(x: Any, axes: tuple) -> Any:
     return REGISTRY["where"](REGISTRY["isfinite"](top), top, top.zeros_like_())
 
 
+def _shift(x: Any, axes: tuple) -> Any:
+    """The maximum over axes, 0 where it is -inf: exponentials of what is left never overflow, +inf gives NaN."""
+    top = REGISTRY["amax"](x, axes=axes, keepdim=True)
+    return REGISTRY["where"](top == -math.inf, top.zeros_like_(), top)
+
+
 def _logsumexp(x: Any, *, axes: tuple, keepdim: bool) -> Any:
     top = _finite_top(x, axes)
     total = REGISTRY["sum"]((x - top).exp(), axes=axes, keepdim=True)
@@ -32,12 +39,14 @@ def _logsumexp(x: Any, *, axes: tuple, keepdim: bool) -> Any:
 
 def _softmax(x: Any, *, axis: int) -> Any:
     axes = (axis,) if x.ndim else ()
-    e = (x - _finite_top(x, axes)).exp()
+    e = (x - _shift(x, axes)).exp()
     return e / REGISTRY["sum"](e, axes=axes, keepdim=True)
 
 
 def _log_softmax(x: Any, *, axis: int) -> Any:
-    return x - _logsumexp(x, axes=(axis,) if x.ndim else (), keepdim=True)
+    axes = (axis,) if x.ndim else ()
+    y = x - _shift(x, axes)
+    return y - REGISTRY["sum"](y.exp(), axes=axes, keepdim=True).log()
 
 
 def _variance(x: Any, *, axes: tuple, keepdim: bool, correction: float) -> Any:

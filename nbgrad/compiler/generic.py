@@ -182,6 +182,7 @@ class Family:
 
     def __init__(self) -> None:
         self.templates: list[Template] = []
+        self.compiled = 0  # how often code was made
         self.statics: list[Prepared] = []
         self.derived: dict[Any, Family] = {}
 
@@ -203,6 +204,7 @@ class Family:
             template = Template(prepared, [w for _, w in found.constants], found.new)
             back = Match(found.new, found.old, [], {w: v for v, w in found.variables.items()})
             if template.usable and template.fits(old, back):
+                self.compiled += 1
                 self.templates.append(template)
                 here = Match(found.new, found.new, [(v, v) for v in template.symbolic], {})
                 return template.run_for(program, prepared, here)
@@ -210,5 +212,6 @@ class Family:
 
     def remember(self, prepared: Prepared) -> None:
         """A program that later ones may be compared with."""
+        self.compiled += 1
         if len(self.statics) < STATICS:
             self.statics.append(prepared)

@@ -205,7 +205,9 @@ class Placement:
         if op.category == "elementwise" or ins.op in ("to_dtype", "clone"):
             return supported(ins.op, tuple(s.dtype for s in specs[:-1]), specs[-1].dtype)
         if ins.op in ("sum", "amax", "amin", "cat", "unview"):
-            plain = {dt.float64, dt.float32} | ({dt.int64} if ins.op != "sum" else set())
+            plain = {dt.float64, dt.float32, dt.int64}
+            if ins.op == "sum":
+                plain.add(dt.bool_)
             return kinds <= plain and (ins.op != "unview" or self._plain_base(ins))
         if ins.op in gathering.OPERATORS:
             known = all(v in self.constants for v in gathering.index_inputs(ins))

@@ -18,6 +18,8 @@ from ..layout import Layout, is_contiguous
 from ..memory import host
 from ..op import REGISTRY, Spec
 from ..op.view import strided
+from ..state import state
+from ..tensor import Tensor
 from .emit import ENTRY, Region, Segment, Spread, emit
 from .items import Host
 from .lower import ALIGN, Schedule
@@ -162,12 +164,14 @@ class Runner:
     # -- host calls -------------------------------------------------------------------------------
     def _host(self, item: Host, memory: Memory, arrays: Sequence, outs: Sequence) -> None:
         operands = [self._array(r, memory, arrays, outs) for r in item.inputs]
-        op = REGISTRY[item.ins.op]
-        with np.errstate(all="ignore"):
-            got = op.forward(operands, item.ins.params)
+        off = state.set_off(0)
+        try:  # the operator itself, not its kernel: it checks its operands
+            got = REGISTRY[item.ins.op](*map(Tensor, operands), **item.ins.params)
+        finally:
+            state.set_off(off)
         for store, value in zip(item.outputs, got if isinstance(got, tuple) else (got,)):
             shape = self.schedule.tape.specs[store.var].shape
-            self._array(Ref(store, _layout(shape)), memory, arrays, outs)[...] = value
+            self._array(Ref(store, _layout(shape)), memory, arrays, outs)[...] = value._data
 
     def _array(self, ref: Ref, memory: Memory, arrays: Sequence, outs: Sequence) -> np.ndarray:
         whole = self._buffer(ref.store, memory, arrays, outs)

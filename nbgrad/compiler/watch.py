@@ -108,7 +108,14 @@ class Watch:
 
     def _value(self, value: Any, what: str, names: set[str], depth: int) -> None:
         """Look into a value."""
-        if isinstance(value, (*_PLAIN, Tensor, type)) or id(value) in self._seen or depth > _DEPTH:
+        if isinstance(value, type):
+            for name in sorted(names & set(vars(value))):
+                if isinstance(vars(value)[name], (*_PLAIN[:-1], Tensor, np.ndarray)):
+                    self._place(
+                        vars(value), name, f"attribute '{name}' of {what}", names, depth + 1
+                    )
+            return
+        if isinstance(value, (*_PLAIN, Tensor)) or id(value) in self._seen or depth > _DEPTH:
             return
         if isinstance(value, np.ndarray):
             self._seen.add(id(value))
@@ -134,7 +141,17 @@ class Watch:
             if callable(value):
                 self._function(value, depth + 1)
             return
-        for name in sorted(names & set(space or ())):
+        for name in list(names):
+            found = _class_attribute(value, name)
+            if isinstance(found, property) and _python(found.fget):
+                names = names | set(_names(found.fget.__code__))  # type: ignore[union-attr]
+            elif found is not None:
+                owner = next(c for c in type(value).__mro__ if name in vars(c))
+                self._place(
+                    vars(owner), name, f"class attribute '{name}' of {what}", names, depth + 1
+                )
+        wide = names & {"getattr", "vars", "__dict__"}  # attributes by names we cannot see
+        for name in sorted(set(space or ()) if wide else names & set(space or ())):
             self._place(space, name, f"attribute '{name}' of {what}", names, depth + 1)
         for name in names:
             method = getattr(type(value), name, None)
@@ -145,6 +162,18 @@ class Watch:
                 self._function(method, depth + 1)
         if callable(value):
             self._function(value, depth + 1)
+
+
+def _class_attribute(value: Any, name: str) -> Any:
+    """Data or a property that an object's class defines under a name, or None."""
+    for owner in type(value).__mro__:
+        if name in vars(owner):
+            found = vars(owner)[name]
+            data = isinstance(
+                found, (*_PLAIN[:-1], Tensor, np.ndarray, list, tuple, dict, property)
+            )
+            return found if data else None
+    return None
 
 
 class _Missing:

@@ -55,7 +55,7 @@ def dead_code(tape: Tape) -> Tape:
     live = {*tape.outputs, *(g.var for g in tape.guards)}
     kept = []
     for ins in reversed(tape.instructions):
-        if any(v in live for v in ins.outputs):
+        if any(v in live for v in ins.outputs) or checks(ins):
             kept.append(ins)
             live.update(ins.inputs)
     new = rebuild(tape, reversed(kept), {})
@@ -64,6 +64,12 @@ def dead_code(tape: Tape) -> Tape:
     used = {*new.inputs, *new.captured, *(v for i in new.instructions for v in i.outputs)}
     new.specs = {v: s for v, s in tape.specs.items() if v in used}
     return new
+
+
+def checks(ins: Instruction) -> bool:
+    """Whether an instruction may raise: it is kept even if nobody uses its result."""
+    bounded = ins.op == "while_loop" and ins.params["max_steps"] is not None
+    return bounded or ins.op == "within_limit"
 
 
 def common_subexpressions(tape: Tape) -> Tape:

@@ -187,26 +187,29 @@ def test_equal_statics_of_other_types_are_told_apart():
 
 
 def test_recompiling_again_and_again_warns_with_the_reason():
-    f = ng.compile(lambda x: x + 1)
-    with pytest.warns(RecompilationWarning, match=r"float64\[\d+\] to float64\[\d+\]"):
-        for n in range(1, 11):
-            f(np.ones(n))
+    f = ng.compile(lambda x: x @ x.T)  # two lengths change
+    with pytest.warns(RecompilationWarning, match=r"float64\[\d+, \d+\] to float64\[\d+, \d+\]"):
+        for n in range(1, 13):
+            f(np.ones((n, n + 1)))
     g = ng.compile(lambda x, k: x * k)
     with pytest.warns(RecompilationWarning, match="Pass numbers that vary as tensors"):
-        for k in range(1, 11):
+        for k in range(1, 13):
             g(X, k)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         h = ng.compile(lambda x, k: x * k)
         for k in range(12):
             h(X, float(k))
+        i = ng.compile(lambda x: x + 1)
+        for n in range(1, 30):  # one program serves all
+            i(np.ones(n))
 
 
 def test_the_warning_points_at_the_call():
-    f = ng.compile(lambda x: x + 1)
+    f = ng.compile(lambda x: x @ x.T)  # two lengths change
     with pytest.warns(RecompilationWarning) as caught:
-        for n in range(1, 11):
-            f(np.ones(n))
+        for n in range(1, 13):
+            f(np.ones((n, n + 1)))
     assert caught[0].filename == __file__
 
 
