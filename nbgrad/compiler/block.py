@@ -29,7 +29,7 @@ ELEMENTWISE = ("to_dtype", "clone")
 class Node:
     """An instruction (or copy) with its place in the order."""
 
-    __slots__ = ("absorbed", "kind", "level", "make", "out", "reads", "space", "step", "users")
+    __slots__ = ("kind", "level", "make", "out", "reads", "space", "step", "users")
 
     def __init__(self, kind: str, space: Space | None, reads: Sequence[tuple[int, bool]], out: int):
         self.kind, self.space, self.out = kind, space, out

@@ -326,6 +326,3 @@ def _entry(module: Module, names: list[str]) -> None:
         fn.jump("end")
     fn.label("end")
     fn.finish(Value("0", "i64"))
-
-
-__all__ = ["ENTRY", "Layout", "Region", "Segment", "Spread", "emit"]

@@ -9,7 +9,7 @@ import numpy as np
 
 from kernels_cpu.llvm import scalars
 from kernels_cpu.llvm.memory import combined, horizontal, load, row_mask
-from kernels_cpu.llvm.text import Function, Value, const, lanes_of, scalar_of, vector
+from kernels_cpu.llvm.text import Value, const, scalar_of, vector
 
 from .axes import ROW
 from .evaluate import evaluate
@@ -123,7 +123,7 @@ class Nest:
     def _starts(self) -> list[Value]:
         return [Value(str(a.offset), "i64") for a in self.accesses]
 
-    def _values(self, step: Step, env: dict[int, Any], read: Any, lanes: int) -> Any:
+    def _values(self, step: Step, env: dict[int, Any], read: Any) -> Any:
         """The value of a step from its operands."""
         args = [env[o.var] if o.forwarded else read(o.access) for o in step.operands]
         if step.op == "copy":
@@ -211,7 +211,7 @@ class RowNest(Nest):
 
         out = list(carried)
         for step in self.item.steps:
-            value = self._values(step, env, read, lanes)
+            value = self._values(step, env, read)
             env[step.out] = value
             access = step.target
             if access is None:
@@ -363,7 +363,7 @@ class FlatNest(Nest):
             return loaded[access]
 
         for step in self.item.steps:
-            value = self._values(step, env, read, lanes)
+            value = self._values(step, env, read)
             env[step.out] = value
             access = step.target
             if access is None:
@@ -378,6 +378,3 @@ class FlatNest(Nest):
             target.put(access.store, value, p, stride)
             loaded.pop(access, None)
         return results
-
-
-__all__ = ["Function", "emit_map", "fill_store", "lanes_of"]

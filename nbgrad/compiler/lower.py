@@ -245,6 +245,3 @@ def pack_lives(stores: list[Store], align: int = ALIGN) -> int:
         placed.append((offset, offset + size, store))
         top = max(top, offset + size)
     return top
-
-
-__all__ = ["Phase", "Schedule", "pack_lives", "plan_tiles", "stores_of", "Any"]

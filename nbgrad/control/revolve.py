@@ -38,12 +38,6 @@ def split(n: int, s: int) -> int:
     return min(beta(s, r - 1), n - beta(s - 1, r - 1))
 
 
-def least_advances(n: int, s: int) -> int:
-    """The least number of steps to advance when ``n`` steps are reversed with ``s`` states."""
-    r = repetitions(n, s)
-    return r * n - beta(s + 1, r - 1)
-
-
 def revolve(
     n: int,
     s: int,

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from fractions import Fraction
 from math import comb, factorial, gcd, prod
 from typing import NamedTuple
@@ -146,15 +146,3 @@ def plan(indices: tuple[Index, ...], d: int) -> Plan:
         {a: {place[w]: c for w, c in combination.items()} for a, combination in chosen.items()},
         np.array(vectors, float).reshape(len(vectors), d),
     )
-
-
-def power_sum(terms: Iterable[tuple[Fraction, Vector]], k: int, d: int) -> dict[Index, Fraction]:
-    """``sum_r c_r (v_r . grad)^k`` multiplied out into partials: the inverse of `plan`, exactly."""
-    total: dict[Index, Fraction] = {}
-    for c, v in terms:
-        for alpha in lattice(d, k):
-            value = c * Fraction(factorial(k), prod(factorial(a) for a in alpha))
-            value *= prod(x**a for x, a in zip(v, alpha, strict=True))
-            index = tuple(i for i, a in enumerate(alpha) for _ in range(a))
-            total[index] = total.get(index, Fraction(0)) + value
-    return {index: c for index, c in total.items() if c}

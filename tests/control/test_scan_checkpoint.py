@@ -6,13 +6,19 @@ from agreement import close
 
 import nbgrad as ng
 from nbgrad.control import sweep
-from nbgrad.control.revolve import Report, least_advances, revolve
+from nbgrad.control.revolve import Report, beta, repetitions, revolve
 from nbgrad.errors import ArgumentError
 
 RNG = np.random.default_rng(3)
 W = ng.tensor(RNG.normal(size=(4, 4)) * 0.5)
 XS = ng.tensor(RNG.normal(size=(37, 4)))
 CARRY = 4 * 8  # bytes
+
+
+def least_advances(n, s):
+    """The least number of steps to advance when ``n`` steps are reversed with ``s`` states."""
+    r = repetitions(n, s)
+    return r * n - beta(s + 1, r - 1)
 
 
 def step(w):

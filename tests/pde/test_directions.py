@@ -2,6 +2,7 @@
 
 import itertools
 from fractions import Fraction
+from math import factorial, prod
 
 import pytest
 
@@ -11,11 +12,22 @@ from nbgrad.pde.directions import (
     lattice,
     plan,
     polarised,
-    power_sum,
     primitive,
 )
 
 CASES = [(1, 3), (2, 1), (2, 2), (2, 3), (2, 6), (3, 2), (3, 3), (3, 4), (4, 3), (5, 2)]
+
+
+def power_sum(terms, k, d):
+    """``sum_r c_r (v_r . grad)^k`` multiplied out into partials: the inverse of `plan`, exactly."""
+    total = {}
+    for c, v in terms:
+        for alpha in lattice(d, k):
+            value = c * Fraction(factorial(k), prod(factorial(a) for a in alpha))
+            value *= prod(x**a for x, a in zip(v, alpha, strict=True))
+            index = tuple(i for i, a in enumerate(alpha) for _ in range(a))
+            total[index] = total.get(index, Fraction(0)) + value
+    return {index: c for index, c in total.items() if c}
 
 
 def all_indices(d, k):
