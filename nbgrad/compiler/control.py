@@ -41,7 +41,7 @@ def body_schedule(tape: Tape) -> Any:
 
     if tape not in _known:
         prepared, constants = prepare(tape)
-        schedule = Schedule(prepared, constants, native_only=True)
+        schedule = Schedule(prepared, constants, native_only=True, serial=True)
         hosts = any(isinstance(i, Host) for b in schedule.blocks() for i in b.items)
         _known[tape] = None if hosts else schedule
     return _known[tape]

@@ -37,7 +37,9 @@ class Schedule:
         constants: Constants,
         native_only: bool = False,
         generic: int | None = None,
+        serial: bool = False,
     ):
+        self.serial = serial  # the body of a loop: it runs in one thread
         self.tape, self.constants, self.generic = tape, constants, generic is not None
         self.placement = Placement(tape, constants, native_only, generic)
         self.inputs = [v for v in (*tape.inputs, *tape.captured) if v not in constants]

@@ -20,13 +20,11 @@ from ..op import REGISTRY, Spec
 from ..op.view import strided
 from ..state import state
 from ..tensor import Tensor
-from .emit import ENTRY, Region, Segment, Spread, emit
+from .emit import ENTRY, Region, Segment, Spread, chunks_for, emit
 from .items import Host
 from .lower import ALIGN, Schedule
 from .stores import Ref, Store, size_of
 
-# operations below which handing a share to another thread (some 50 us) does not pay
-WORTH_THREADS = 20_000_000
 _SIGNATURE = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 4)
 
 
@@ -93,7 +91,7 @@ class Runner:
         new.out_specs = [(tuple(s.shape), s.dtype) for s in out_specs]
         sizes, new.chunks = self.consts[0].copy(), {}
         for _, r in self.layout.regions:
-            chunks = min(-(-rows // r.tile), r.most)
+            chunks = chunks_for(rows, r.tile, r.most, r.work)
             new.chunks[r.index] = chunks
             sizes[2 * r.index : 2 * r.index + 2] = rows, chunks
         new.consts = [sizes, *self.consts[1:]]
@@ -144,8 +142,6 @@ class Runner:
         chunks, workers = step.chunks, threads.get_num_threads()
         if isinstance(step, Region):
             chunks = self.chunks[step.index]
-            if int(self.consts[0][2 * step.index]) * step.work < WORTH_THREADS:
-                workers = 1
         workers = min(workers, chunks)
         if workers < 2:
             for chunk in range(chunks):
