@@ -22,6 +22,7 @@ from .evaluate import evaluate
 
 LEAST_ROWS = 32  # an axis shorter than this is not tiled
 LEAST_WEIGHT = 2048  # elements behind a class that make tiling worth its packing
+BATCHED = 0.25  # worth of a product whose batch are the rows
 HOST_FLOPS = 1 << 22  # a uniform matrix product above this goes to BLAS
 
 
@@ -78,7 +79,8 @@ class Placement:
                 together.setdefault(c, set()).update(dims)
                 weight[c] = weight.get(c, 0) + math.prod(shapes[var].shape)
         heavy = [c for c in self.axes.candidates(LEAST_ROWS) if weight.get(c, 0) >= LEAST_WEIGHT]
-        for c in sorted(heavy, key=lambda c: (-self._covered(c), -self._adjacent(c))):
+        rank = lambda c: (-self._covered(c), -self._adjacent(c), -self.rows(c))
+        for c in sorted(heavy, key=rank):
             if not any(c in together.get(o, ()) for o in chosen):
                 chosen.append(c)
         return chosen
@@ -97,8 +99,14 @@ class Placement:
                 continue
             if self._row_form(ins, cls) and self._native(ins, cls):
                 sizes = [math.prod(self.tape.specs[v].shape) for v in (*ins.inputs, *ins.outputs)]
-                inner = self.tape.specs[ins.inputs[0]].shape[-1] if ins.op == "matmul" else 1
-                total += max(sizes) * inner
+                weight = 1.0
+                if ins.op == "matmul":
+                    weight = float(self.tape.specs[ins.inputs[0]].shape[-1])
+                    out = self.tape.specs[ins.outputs[0]].shape
+                    d = dims[-1]
+                    if d is not None and d < len(out) - 2:
+                        weight *= BATCHED  # rows as a batch of products: nothing is shared
+                total += max(sizes) * weight
         return total
 
     def rows(self, cls: int) -> int:
