@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .text import Function, Value, const, lanes_of, scalar_of, vector
+from .text import BYTES, Function, Value, const, lanes_of, scalar_of, suffix, vector
 
 
 def iota(lanes: int) -> Value:
@@ -15,11 +15,6 @@ def row_mask(fn: Function, r: Value, m: Value, lanes: int) -> Value:
     kind = f"<{lanes} x i64>"
     at = fn.emit(kind, f"add {fn.splat(r, lanes)}, {iota(lanes).text}")
     return fn.emit(f"<{lanes} x i1>", f"icmp slt {at}, {fn.splat(m, lanes).text}")
-
-
-def _suffix(kind: str) -> str:
-    short = {"double": "f64", "float": "f32"}.get(scalar_of(kind), scalar_of(kind))
-    return f"v{lanes_of(kind)}{short}"
 
 
 def _addresses(fn: Function, p: Value, kind: str, stride: int) -> Value:
@@ -41,18 +36,24 @@ def load(fn: Function, p: Value, kind: str, stride: int = 1, mask: Value | None 
     if n == 1 or (stride == 1 and mask is None):
         return fn.load(p, kind)
     cell = _stored(kind)
-    size = Value(str(_bytes(cell)), "i32")
+    size = Value(str(BYTES[scalar_of(cell)]), "i32")
     zero = const(0, cell)
     if stride == 1:
         assert mask is not None
-        name = f"llvm.masked.load.{_suffix(cell)}.p0"
+        name = f"llvm.masked.load.{suffix(cell)}.p0"
         got = fn.call(name, cell, [p, size, mask, zero])
     else:
-        on = mask or Value("splat (i1 true)", f"<{n} x i1>")
-        places = _addresses(fn, p, cell, stride)
-        name = f"llvm.masked.gather.{_suffix(cell)}.v{n}p0"
-        got = fn.call(name, cell, [places, size, on, zero])
+        got = gather(fn, _addresses(fn, p, cell, stride), cell, mask)
     return got if cell == kind else fn.emit(kind, f"icmp ne {got}, {const(0, cell).text}")
+
+
+def gather(fn: Function, places: Value, kind: str, mask: Value | None = None) -> Value:
+    """Load one element from each of a vector of addresses; masked lanes are 0."""
+    n = lanes_of(kind)
+    size = Value(str(BYTES[scalar_of(kind)]), "i32")
+    on = mask or Value("splat (i1 true)", f"<{n} x i1>")
+    name = f"llvm.masked.gather.{suffix(kind)}.v{n}p0"
+    return fn.call(name, kind, [places, size, on, const(0, kind)])
 
 
 def store(fn: Function, value: Value, p: Value, stride: int = 1, mask: Value | None = None) -> None:
@@ -64,23 +65,19 @@ def store(fn: Function, value: Value, p: Value, stride: int = 1, mask: Value | N
     cell = _stored(kind)
     if cell != kind:
         value = fn.emit(cell, f"zext {value} to {cell}")
-    size = Value(str(_bytes(cell)), "i32")
+    size = Value(str(BYTES[scalar_of(cell)]), "i32")
     if stride == 1:
         assert mask is not None
-        _void(fn, f"llvm.masked.store.{_suffix(cell)}.p0", [value, p, size, mask])
+        _void(fn, f"llvm.masked.store.{suffix(cell)}.p0", [value, p, size, mask])
     else:
         on = mask or Value("splat (i1 true)", f"<{n} x i1>")
         places = _addresses(fn, p, cell, stride)
-        _void(fn, f"llvm.masked.scatter.{_suffix(cell)}.v{n}p0", [value, places, size, on])
+        _void(fn, f"llvm.masked.scatter.{suffix(cell)}.v{n}p0", [value, places, size, on])
 
 
 def _void(fn: Function, name: str, args: list[Value]) -> None:
     fn.module.declare(name, "void", [a.type for a in args])
     fn.do(f"call void @{name}({', '.join(map(str, args))})")
-
-
-def _bytes(kind: str) -> int:
-    return {"double": 8, "float": 4, "i64": 8, "i32": 4, "i16": 2, "i8": 1}[scalar_of(kind)]
 
 
 def horizontal(fn: Function, value: Value, combine: str) -> Value:

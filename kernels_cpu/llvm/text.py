@@ -51,6 +51,16 @@ def lanes_of(kind: str) -> int:
     return int(kind[1 : kind.index(" ")]) if kind[0] == "<" else 1
 
 
+BYTES = {"double": 8, "float": 4, "i64": 8, "i32": 4, "i16": 2, "i8": 1, "i1": 1, "ptr": 8}
+
+
+def suffix(kind: str) -> str:
+    """A type as it appears in the names of overloaded intrinsics, e.g. ``v8f64``."""
+    scalar, n = scalar_of(kind), lanes_of(kind)
+    short = {"double": "f64", "float": "f32"}.get(scalar, scalar)
+    return short if n == 1 else f"v{n}{short}"
+
+
 def number(value: Any, kind: str) -> str:
     """Text of a scalar constant: floats as the bits of the double of the same value."""
     if kind == "i1":
@@ -205,7 +215,7 @@ class Function:
         if scalar_of(kind) == "i1":
             raw = self.load(p, vector("i8", lanes_of(kind)), align, notes)
             return self.emit(kind, f"icmp ne {raw}, {const(0, raw.type).text}")
-        size = align or _bytes(scalar_of(kind))
+        size = align or BYTES[scalar_of(kind)]
         return self.emit(kind, f"load {kind}, {p}, align {size}{notes}")
 
     def store(self, value: Value, p: Value, align: int = 0, notes: str = "") -> None:
@@ -214,7 +224,7 @@ class Function:
         if scalar_of(kind) == "i1":
             wide = vector("i8", lanes_of(kind))
             value = self.emit(wide, f"zext {value} to {wide}")
-        size = align or _bytes(scalar_of(value.type))
+        size = align or BYTES[scalar_of(value.type)]
         self.do(f"store {value}, {p}, align {size}{notes}")
 
     def splat(self, value: Value, lanes: int) -> Value:
@@ -343,7 +353,3 @@ class Function:
             )
         self.label(end)
         return last
-
-
-def _bytes(kind: str) -> int:
-    return {"double": 8, "float": 4, "i64": 8, "i32": 4, "i16": 2, "i8": 1, "i1": 1, "ptr": 8}[kind]

@@ -15,7 +15,8 @@ import numpy as np
 
 from .. import objcache
 from . import jit
-from .text import FLOATS, Function, Module, Value, const, lanes_of, scalar_of, vector
+from .memory import gather
+from .text import FLOATS, Function, Module, Value, const, lanes_of, scalar_of, suffix, vector
 
 _FLOATING: tuple[Any, ...] = (float, np.floating)  # plain classes to static checkers
 _SUFFIX = {"double": "f64", "float": "f32"}
@@ -168,10 +169,7 @@ def _intrinsic(name: str) -> Callable:
 def intrinsic(fn: Function, name: str, args: list[Value]) -> Value:
     """Call the LLVM intrinsic ``name`` overloaded on the type of its arguments."""
     kind = args[0].type
-    n, scalar = lanes_of(kind), scalar_of(kind)
-    suffix = {"double": "f64", "float": "f32"}.get(scalar, scalar)
-    full = f"llvm.{name}.{'' if n == 1 else f'v{n}'}{suffix}"
-    return fn.call(full, kind, args)
+    return fn.call(f"llvm.{name}.{suffix(kind)}", kind, args)
 
 
 def _select(c: Any, a: Any, b: Any) -> Lane:
@@ -246,10 +244,7 @@ class _Table:
         if n == 1:
             return Lane(fn, fn.load(fn.at(base, index.value, "double"), "double"))
         places = fn.emit(f"<{n} x ptr>", f"getelementptr double, {base}, {index.value}")
-        kind = vector("double", n)
-        on = Value("splat (i1 true)", f"<{n} x i1>")
-        args = [places, Value("8", "i32"), on, Value("poison", kind)]
-        return Lane(fn, fn.call(f"llvm.masked.gather.v{n}f64.v{n}p0", kind, args))
+        return Lane(fn, gather(fn, places, vector("double", n)))
 
 
 class _Numpy:

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kernels_cpu.llvm.memory import store
-from kernels_cpu.llvm.text import Value, scalar_of, vector
+from kernels_cpu.llvm.memory import gather, store
+from kernels_cpu.llvm.text import Value, vector
 
 from ..layout import contiguous
 from ..op import REGISTRY
@@ -134,12 +134,7 @@ def _gathered(fn: Any, base: Value, at: Value, kind: str, n: int) -> Value:
     if n == 1:
         return fn.load(fn.at(base, at, kind), kind)
     places = fn.emit(f"<{n} x ptr>", f"getelementptr {cell}, {base}, {at}")
-    full = vector(cell, n)
-    suffix = {"double": "f64", "float": "f32"}.get(scalar_of(full), scalar_of(full))
-    size = {"double": 8, "float": 4, "i64": 8, "i32": 4, "i16": 2, "i8": 1}[cell]
-    on = Value("splat (i1 true)", f"<{n} x i1>")
-    args = [places, Value(str(size), "i32"), on, Value("poison", full)]
-    got = fn.call(f"llvm.masked.gather.v{n}{suffix}.v{n}p0", full, args)
+    got = gather(fn, places, vector(cell, n))
     return got if cell == kind else fn.emit(vector("i1", n), f"icmp ne {got}, zeroinitializer")
 
 

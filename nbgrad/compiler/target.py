@@ -10,7 +10,7 @@ import numpy as np
 from kernels_cpu.llvm import jit
 from kernels_cpu.llvm.memory import combined, horizontal, load, store
 from kernels_cpu.llvm.scalars import Pair
-from kernels_cpu.llvm.text import SCALARS, Function, Value, const, vector
+from kernels_cpu.llvm.text import BYTES, SCALARS, Function, Value, const, vector
 
 from .items import Finish
 from .stores import Ref, Store, identity
@@ -133,8 +133,7 @@ class Target:
         chunks = self.size(2 * self.schedule.plan.regions[id(block)].index + 1)
         kind, out_kind = self.kind(source), self.kind(item.target)
         first = self._accumulator(source, block, Value("0", "i64"))
-        size = 8 if kind in ("double", "i64") else 4
-        stride = block.acc_bytes // size
+        stride = block.acc_bytes // BYTES[kind]
         target = self.base(item.target)
         per = source.lanes if source.lanes > 1 else 0
 
