@@ -14,7 +14,7 @@ from kernels_cpu import threads
 from kernels_cpu.llvm import jit
 from kernels_cpu.llvm.bind import Binder
 
-from ..layout import Layout, is_contiguous
+from ..layout import contiguous, is_contiguous
 from ..memory import host
 from ..op import REGISTRY, Spec
 from ..op.view import strided
@@ -78,7 +78,7 @@ class Runner:
         self.address = 0
         self.code: Any = None  # keeps the machine code loaded
         self.spare: list[Memory] = []
-        self.lock = threading.Lock()
+        self.lock, self.making = threading.Lock(), threading.Lock()
 
     def share(
         self, in_specs: Sequence[Spec], out_specs: Sequence[Spec], rows: int, extras: Sequence
@@ -105,11 +105,14 @@ class Runner:
 
     def compile(self) -> None:
         """Machine code, from the disk cache where it has been made before."""
-        if self.entry is None:
-            start = time.perf_counter()
-            self.address, self.code = jit.compile_text(self.layout.text, ENTRY)
-            self.entry = _SIGNATURE(self.address)
-            self.seconds = time.perf_counter() - start
+        with (
+            self.making
+        ):  # once: code that a second thread replaced would be freed while the first runs it
+            if self.entry is None:
+                start = time.perf_counter()
+                self.address, self.code = jit.compile_text(self.layout.text, ENTRY)
+                self.entry = _SIGNATURE(self.address)
+                self.seconds = time.perf_counter() - start
 
     def __call__(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Run on contiguous arrays of the recorded shapes and dtypes."""
@@ -167,7 +170,7 @@ class Runner:
             state.set_off(off)
         for store, value in zip(item.outputs, got if isinstance(got, tuple) else (got,)):
             shape = self.schedule.tape.specs[store.var].shape
-            self._array(Ref(store, _layout(shape)), memory, arrays, outs)[...] = value._data
+            self._array(Ref(store, contiguous(shape)), memory, arrays, outs)[...] = value._data
 
     def _array(self, ref: Ref, memory: Memory, arrays: Sequence, outs: Sequence) -> np.ndarray:
         whole = self._buffer(ref.store, memory, arrays, outs)
@@ -182,9 +185,3 @@ class Runner:
         if s.kind == "fill":
             return np.full(1, s.value, s.dtype)
         return {"input": arrays, "const": self.consts, "output": outs}[s.kind][s.index].reshape(-1)
-
-
-def _layout(shape: Sequence[int]) -> Layout:
-    from ..layout import contiguous
-
-    return contiguous(shape)
