@@ -206,10 +206,10 @@ def _uniform(schedule: Schedule, module: Module, block: Block, made: Emitted, pr
             fn = None
             made.steps.append(item)
             continue
-        probe = Target(schedule, _function(Module(), "probe"))
-        cut = parts(probe, item) if isinstance(item, Map) else 0
+        cut = 0
+        if isinstance(item, Map):
+            cut = parts(Target(schedule, _function(Module(), "probe")), item)
         if cut > 1:
-            assert isinstance(item, Map)
             if any(s.fill for s in item.steps):
                 if fn is None:
                     fn = _function(module, f"{prefix}uniform{len(made.names)}")

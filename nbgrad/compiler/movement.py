@@ -12,26 +12,13 @@ def scatter_layout(layout: Layout, base: Layout, row: int | None) -> Layout | No
     """
     if row is None:
         return layout
-    from .axes import marked
+    from .axes import ROW, marked
 
-    target = marked(base.shape, row)
-    starts = _indices(layout.offset - base.offset, base)
-    if starts is None or starts[row] != 0:
+    found = window_layout(layout, base, marked(base.shape, row))
+    if found is None or found.offset >= ROW // 2:
         return None
-    strides = []
-    for n, s in zip(layout.shape, layout.strides, strict=True):
-        if n == 1 or s == 0:
-            strides.append(0)
-            continue
-        d = _dimension(n, s, base, starts)
-        if d is None:
-            return None
-        step = s // base.strides[d]
-        if d == row and (step != 1 or n != base.shape[row]):
-            return None
-        strides.append(step * target.strides[d])
-    offset = sum(i * s for i, s in zip(starts, target.strides, strict=True))
-    return Layout(layout.shape, tuple(strides), offset)
+    rows = [(n, s) for n, s in zip(found.shape, found.strides, strict=True) if abs(s) >= ROW // 2]
+    return found if all(s == ROW and n == base.shape[row] for n, s in rows) else None
 
 
 def window_layout(layout: Layout, base: Layout, stored: Layout) -> Layout | None:
