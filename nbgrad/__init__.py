@@ -100,7 +100,7 @@ cfloat, cdouble = complex64, complex128
 inf, nan, pi, e = dtypes.INF, dtypes.NAN, dtypes.PI, dtypes.E
 newaxis = None
 
-_LAZY = ("cuda", "linalg", "nn", "pde", "testing", "utils")
+_LAZY = ("cuda", "linalg", "njit", "nn", "pde", "testing", "utils")
 
 
 def __getattr__(name: str) -> _Any:

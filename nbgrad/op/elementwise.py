@@ -34,6 +34,7 @@ from .dispatch import (
 )
 from .kernels import Plan, build_kernel, scaled
 from .public import public
+from .symbolic import Symbolic
 
 ndarray = np.ndarray
 
@@ -101,6 +102,9 @@ class Elementwise(Operator):
         """Everything the fast path does not take: scalars, promotion, levels, views, hooks."""
         if any(type(a) is Expr for a in args):
             return self.body(*args)
+        for a in args:
+            if isinstance(a, Symbolic):
+                return a.traced(self, args)
         if len(args) != self.nin:
             raise TypeError(f"{self.name}() takes {self.nin} positional arguments, got {len(args)}")
         found = None if self.rewrite is None else self.rewrite(args)

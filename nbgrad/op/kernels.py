@@ -11,6 +11,7 @@ from ..codegen.expr import Expr, emit, free_inputs, inputs, m
 from ..errors import DTypeError, message
 from ..tensor import Tensor
 from . import derive, fastpath
+from .symbolic import Symbolic
 
 if TYPE_CHECKING:
     from .elementwise import Elementwise
@@ -263,6 +264,8 @@ def scaled(g: Any, p: Any) -> Any:
 def _cast(x: Any, dtype: np.dtype) -> Any:
     if isinstance(x, Expr):
         return m.cast(x, dtype)
+    if isinstance(x, Symbolic):
+        return x.cast(dtype)
     from .dispatch import cast
 
     return cast(x, dtype)

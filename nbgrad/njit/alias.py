@@ -1,0 +1,98 @@
+"""Which array handles may point to the same memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import ir
+
+
+class Memory:
+    """One piece of memory (or several that cannot be told apart): an argument, an allocation, a captured array."""
+
+    def __init__(self, origin: ir.Value):
+        self.origins = [origin]
+
+    @property
+    def origin(self) -> ir.Value | None:
+        """Where it comes from, if that is one place."""
+        return self.origins[0] if len(self.origins) == 1 else None
+
+
+class Aliases:
+    """Union-find over array handles: `of` gives the memory of a handle."""
+
+    def __init__(self, f: ir.Function):
+        self.parent: dict[ir.Value, ir.Value] = {}
+        self.memory: dict[ir.Value, Memory] = {}
+        for p in f.params:
+            if ir.is_array(p):
+                self.memory[p] = Memory(p)
+        for op in ir.walk(f.body):
+            self.visit(op)
+
+    def find(self, v: ir.Value) -> ir.Value:
+        """The representative of a handle."""
+        while v in self.parent:
+            v = self.parent[v]
+        return v
+
+    def of(self, v: ir.Value) -> Memory:
+        """The memory a handle points to."""
+        r = self.find(v)
+        if r not in self.memory:
+            self.memory[r] = Memory(r)
+        return self.memory[r]
+
+    def union(self, a: ir.Value, b: ir.Value) -> None:
+        """Two handles may point to the same memory."""
+        x, y = self.find(a), self.find(b)
+        if x is y:
+            return
+        mx, my = self.memory.pop(x, None), self.memory.pop(y, None)
+        self.parent[x] = y
+        found = my or mx
+        if mx is not None and my is not None:
+            my.origins += [o for o in mx.origins if o not in my.origins]
+        if found is not None:
+            self.memory[y] = found
+
+    def visit(self, op: ir.Op) -> None:
+        """Note what an operation does to handles."""
+        arrays = [r for r in op.results if ir.is_array(r)]
+        if op.kind in ("alloc", "call", "frozen", "tape"):
+            for r in arrays:
+                self.memory[r] = Memory(r)
+        elif op.kind == "view":
+            self.union(op.result, op.args[0])
+        elif op.kind in ir.LOOPS:
+            for group in zip(op.results, op.phis, op.inits, op.nexts, strict=True):
+                if ir.is_array(group[0]):
+                    for v in group[1:]:
+                        self.union(group[0], v)
+        elif op.kind == "if":
+            for group in zip(op.results, op.blocks[0].yields, op.blocks[1].yields, strict=True):
+                if ir.is_array(group[0]):
+                    self.union(group[0], group[1])
+                    self.union(group[0], group[2])
+
+
+def written(op: ir.Op) -> ir.Value | None:
+    """The array an operation writes to itself."""
+    return op.args[0] if op.kind in ("store", "accum", "copy", "add", "push") else None
+
+
+def reads_memory(op: ir.Op) -> list[ir.Value]:
+    """The arrays whose elements an operation reads itself."""
+    if op.kind in ("load", "accum"):
+        return [op.args[0]]
+    if op.kind == "copy":
+        return [op.args[1]]
+    if op.kind == "add":
+        return list(op.args)
+    if op.kind in ("call", "effect"):
+        return [a for a in op.args if ir.is_array(a)]
+    return []
+
+
+__all__ = ["Aliases", "Any", "Memory", "reads_memory", "written"]

@@ -1,0 +1,148 @@
+"""``nbgrad.njit``: transformations of Numba functions into Numba functions."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from numba import njit as numba_njit
+from numba.core.dispatcher import Dispatcher
+
+from ..errors import ArgumentError, DTypeError, message
+from . import derive, library  # noqa: F401  (the library registers NumPy's functions)
+from .door import Transformation, dispatcher
+from .front.objects import Tup
+from .front.source import python_function
+
+ArgNums = int | Sequence[int]
+
+
+def _checked(name: str, f: Any, argnums: Any) -> tuple[Any, Any]:
+    """The function as a dispatcher, and argnums as an int or a tuple."""
+    if not isinstance(f, Dispatcher):
+        if not inspect.isfunction(f):
+            raise DTypeError(message(f"njit.{name}", "the function", type(f).__name__, "an @njit function or a plain one"))
+        f = numba_njit(f)
+    if isinstance(argnums, bool) or not isinstance(argnums, int | tuple | list):
+        raise ArgumentError(message(f"njit.{name}", "argnums", repr(argnums), "an int or a tuple of ints"))
+    if not isinstance(argnums, int):
+        argnums = tuple(argnums)
+        if not argnums or len(set(argnums)) != len(argnums) or not all(type(k) is int for k in argnums):
+            raise ArgumentError(message(f"njit.{name}", "argnums", argnums, "different positions"))
+    count = len(inspect.signature(f.py_func).parameters)
+    variadic = any(p.kind is p.VAR_POSITIONAL for p in inspect.signature(f.py_func).parameters.values())
+    for k in (argnums,) if isinstance(argnums, int) else argnums:
+        if not variadic and not -count <= k < count:
+            raise ArgumentError(
+                message(f"njit.{name}", "argnums", k, f"a position among the {count} arguments of '{f.__name__}'")
+            )
+    return f, argnums
+
+
+def _parameters(f: Any) -> list[inspect.Parameter]:
+    """The parameters of a function, for a derivative called like it."""
+    return [p.replace(kind=p.POSITIONAL_OR_KEYWORD) for p in inspect.signature(python_function(f)).parameters.values()]
+
+
+def _named(*names: str) -> list[inspect.Parameter]:
+    return [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in names]
+
+
+def _transformation(name: str, f: Any, handler: Callable, parameters: list, options: tuple, cache: bool) -> Any:
+    return dispatcher(Transformation(f"{name}_{f.__name__}", f, handler, parameters, options), cache)
+
+
+def grad(f: Callable, argnums: ArgNums = 0, has_aux: bool = False, *, cache: bool = True) -> Any:
+    """The gradient of a function of numbers and arrays that returns one real number.
+
+    Parameters
+    ----------
+    f : an ``@njit`` function, or a plain function that can be one.
+    argnums : which arguments to differentiate with respect to: an int gives one gradient, a tuple a tuple of them.
+    has_aux : ``f`` returns ``(value, aux)``; then ``(gradient, aux)`` is returned.
+    cache : keep the machine code on disk (in nbgrad's cache directory).
+
+    Returns
+    -------
+    An ``@njit`` function with the parameters of ``f``. The gradient of a float is a float, of an array an array of the same
+    shape and dtype, of a tuple a tuple. Arguments are not modified: arrays that ``f`` writes to are copied.
+
+    Raises
+    ------
+    UnsupportedError : something in ``f`` is not covered (when the types are known, at the first call).
+    DTypeError : the result is not one real number, or an argument is not of floating dtype.
+    ValueError : arguments share memory and ``f`` writes to one of them.
+    """
+    f, argnums = _checked("grad", f, argnums)
+
+    def handler(it: Any, args: list[Any]) -> Any:
+        return derive.gradient(it, f, args, argnums, has_aux, False, "grad")
+
+    return _transformation("grad", f, handler, _parameters(f), (argnums, has_aux), cache)
+
+
+def value_and_grad(f: Callable, argnums: ArgNums = 0, has_aux: bool = False, *, cache: bool = True) -> Any:
+    """Like `grad`; returns ``(value, gradient)``, with has_aux ``((value, aux), gradient)``."""
+    f, argnums = _checked("value_and_grad", f, argnums)
+
+    def handler(it: Any, args: list[Any]) -> Any:
+        return derive.gradient(it, f, args, argnums, has_aux, True, "value_and_grad")
+
+    return _transformation("value_and_grad", f, handler, _parameters(f), (argnums, has_aux), cache)
+
+
+def vjp(f: Callable, argnums: ArgNums = 0, *, cache: bool = True) -> Any:
+    """``v(args, cotangent) -> (value, cotangents of the chosen arguments)``.
+
+    ``args`` is the tuple of all arguments, ``cotangent`` has the structure of the result. Of a function that returns
+    None and writes to arrays, the cotangent is that of the written arrays' final contents (one array, or a tuple in the
+    order of the arguments), and the value is these contents; the arguments themselves are not modified.
+    """
+    f, argnums = _checked("vjp", f, argnums)
+
+    def handler(it: Any, args: list[Any]) -> Any:
+        return derive.pullback(it, f, _items("vjp", args[0]), args[1], argnums)
+
+    return _transformation("vjp", f, handler, _named("args", "cotangent"), (argnums,), cache)
+
+
+def _items(name: str, x: Any) -> list[Any]:
+    if not isinstance(x, Tup):
+        raise ArgumentError(message(f"njit.{name}", "the first argument", derive._kind(x), "the tuple of all arguments"))
+    return list(x.items)
+
+
+def jvp(f: Callable, argnums: ArgNums = 0, *, cache: bool = True) -> Any:
+    """``j(args, tangents) -> (value, tangent)``: the derivative along a direction, by forward mode.
+
+    ``args`` is the tuple of all arguments; ``tangents`` is like the argument for an int ``argnums``, else a tuple.
+    """
+    f, argnums = _checked("jvp", f, argnums)
+
+    def handler(it: Any, args: list[Any]) -> Any:
+        return derive.pushforward(it, f, _items("jvp", args[0]), args[1], argnums, 1, "jvp")
+
+    return _transformation("jvp", f, handler, _named("args", "tangents"), (argnums,), cache)
+
+
+def jet(f: Callable, order: int, argnums: ArgNums = 0, *, cache: bool = True) -> Any:
+    """``j(args, tangents) -> (value, d1, ..., dk)``: derivatives of t -> f(x + t v) at 0, up to ``order``."""
+    f, argnums = _checked("jet", f, argnums)
+    if type(order) is not int or order < 1:
+        raise ArgumentError(message("njit.jet", "order", repr(order), "an int of at least 1"))
+
+    def handler(it: Any, args: list[Any]) -> Any:
+        return derive.pushforward(it, f, _items("jet", args[0]), args[1], argnums, order, "jet")
+
+    return _transformation(f"jet{order}", f, handler, _named("args", "tangents"), (argnums, order), cache)
+
+
+def hvp(f: Callable, argnums: ArgNums = 0, *, cache: bool = True) -> Any:
+    """``h(args, v) -> H v``: the Hessian times a direction, as the tangent of the gradient."""
+    f, argnums = _checked("hvp", f, argnums)
+
+    def handler(it: Any, args: list[Any]) -> Any:
+        return derive.hessian_product(it, f, _items("hvp", args[0]), args[1], argnums)
+
+    return _transformation("hvp", f, handler, _named("args", "v"), (argnums,), cache)

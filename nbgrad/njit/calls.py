@@ -1,0 +1,153 @@
+"""Reverse rules of opaque calls: the rule's vjp is interpreted into the reverse sweep."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import types
+
+from . import ir
+from .alias import written
+
+
+class CallRules:
+    """Part of the adjoint: calls."""
+
+    f: ir.Function
+    aliases: Any
+    activity: Any
+    b: ir.Builder
+    order: dict[ir.Op, int]
+    shadow_of: Any
+    size_of: Any
+    add: Any
+    take: Any
+
+    def rev_call(self, op: ir.Op, adj: dict) -> None:
+        """Interpret ``vjp(args, out, cotangent)`` and add what it returns."""
+        if not any(self.activity.active(r) for r in op.results):
+            return
+        from .front.build import Interpreter
+        from .front.objects import Tup
+
+        kept = {a: self.kept(op, a) for a in dict.fromkeys([*op.args, *op.results]) if ir.is_array(a)}
+        cts = [self.result_cotangent(r, adj) for r in op.results]
+        args = _objects(op.attrs["structure"], iter([kept.get(a, a) for a in op.args]))
+        outs = [kept.get(r, r) for r in op.results]
+        single = len(outs) == 1
+        it = Interpreter.inside_block(self.f, self.b)
+        got = it.call_rule(
+            op.attrs["rule"].vjp,
+            [Tup(tuple(args)), outs[0] if single else Tup(tuple(outs)), cts[0] if single else Tup(tuple(cts))],
+        )
+        for a, c in zip(op.args, _flat(op.attrs["structure"], got), strict=True):
+            if not self.activity.active(a):
+                continue
+            if ir.is_array(a):
+                self.b.op("add", [self.shadow_of(a), it.fitted(c, a)])
+            else:
+                self.add(adj, a, it.number(c))
+
+    def result_cotangent(self, r: ir.Value, adj: dict) -> ir.Value:
+        """The cotangent of a result: its shadow, or its adjoint."""
+        from . import scalars
+
+        if ir.is_array(r):
+            if self.activity.active(r):
+                return self.shadow_of(r)
+            sizes = [self.size_of(r, k) for k in range(r.type.ndim)]
+            return self.b.alloc(sizes, r.type.dtype, 0)
+        return self.take(adj, r) or scalars.zero(r.type)
+
+    def stable(self, op: ir.Op, a: ir.Value) -> bool:
+        """Whether an array still holds the same contents in the reverse sweep."""
+        memory = self.aliases.of(a)
+        origin = memory.origin
+        if origin is None:
+            return False
+        if not self.at_top(origin):
+            return False
+        if not self.visible(a):
+            return False
+        loops = {b.parent for b in op.block.chain() if b.parent is not None and b.parent.kind in ir.LOOPS}  # type: ignore[union-attr]
+        for o, k in self.order.items():
+            target = written(o)
+            if target is None or self.aliases.of(target) is not memory:
+                continue
+            if k > self.order[op] or any(b.parent in loops for b in o.block.chain()):  # type: ignore[union-attr]
+                return False
+        return True
+
+    def at_top(self, v: ir.Value) -> bool:
+        """Whether a value is defined once, at the top level."""
+        return v.home is self.f.body
+
+    def visible(self, a: ir.Value) -> bool:
+        """Whether a handle can be had in the reverse sweep."""
+        if self.at_top(a):
+            return True
+        return a.op is not None and a.op.kind == "view" and self.visible(a.op.args[0])
+
+    def kept(self, op: ir.Op, a: ir.Value) -> ir.Value:
+        """An array with the contents it had at a call: itself, or a copy kept for the reverse sweep."""
+        if self.stable(op, a):
+            return a
+        sizes = [self.size_of(a, k) for k in range(a.type.ndim)]
+        block = op.block
+        assert block is not None
+        after = a in op.results
+        new = ir.Block()
+        b = ir.Builder(new, op.line)
+        if block is self.f.body:
+            saved = b.alloc(sizes, a.type.dtype, None, "kept")
+            b.op("copy", [saved, a])
+            _splice(block, new, op, after)
+            return saved
+        tape, total = self.new_tape(a.type.dtype), self.product(b, sizes)
+        at = b.op("push", [tape, total], [types.intp]).result
+        t = types.Array(a.type.dtype, len(sizes), "C")
+        spec = {"spec": ir.View("tape")}
+        saved = b.op("view", [tape, at, *sizes], [t], attrs=spec, name="kept").result
+        b.op("copy", [saved, a])
+        _splice(block, new, op, after)
+        at2 = self.b.op("pop", [tape, self.product(self.b, sizes)], [types.intp]).result
+        return self.b.op("view", [tape, at2, *sizes], [t], attrs=spec, name="kept").result
+
+    @staticmethod
+    def product(b: ir.Builder, sizes: list[ir.Value]) -> ir.Value:
+        """The number of elements."""
+        from . import scalars
+
+        n: ir.Value = ir.Const(1, types.intp)
+        for s in sizes:
+            n = scalars.apply(b, "mul", n, s)
+        return n
+
+    def new_tape(self, dtype: Any) -> ir.Value:
+        """A tape at the top of the program."""
+        op = ir.Op("tape", [], [types.Array(dtype, 1, "C")], name="tape")
+        op.block = self.f.body
+        self.f.body.ops.insert(0, op)
+        return op.result
+
+
+def _splice(block: ir.Block, new: ir.Block, op: ir.Op, after: bool) -> None:
+    """Insert the operations of ``new`` before or after an operation."""
+    at = block.ops.index(op) + (1 if after else 0)
+    for o in new.ops:
+        o.block = block
+    block.ops[at:at] = new.ops
+
+
+def _objects(structure: list, it: Any) -> list:
+    from .front.objects import Tup
+
+    return [next(it) if g == 1 else Tup(tuple(_objects(g, it))) for g in structure]
+
+
+def _flat(structure: list, got: Any) -> list:
+    """What a vjp returned, an entry for each flat argument."""
+    out: list = []
+    for g, c in zip(structure, got.items):
+        out += [c] if g == 1 else _flat(g, c)
+    return out

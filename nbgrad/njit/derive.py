@@ -1,0 +1,346 @@
+"""The transformations: gradients, products and Taylor series, as handlers of calls.
+
+A handler gets the objects of a call under interpretation and writes the derivative program at that place. The door uses
+the same handlers for a call from Python or from compiled code (a program that consists of that one call), so a
+derivative inside a differentiated function is nothing special.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from numba import types
+
+from ..errors import ArgumentError, DTypeError, message
+from . import ir, scalars
+from .adjoint import adjoint
+from .alias import Aliases, written
+from .front.build import Built, Interpreter, build
+from .front.objects import Py, Record, Tup, leaves, rebuild
+from .simplify import simplify
+from .tangent import tangent
+
+NODE = ast.Pass(lineno=1)
+
+
+class Program(NamedTuple):
+    """A function read for the objects of a call: the program, its parameters as objects, and the values to pass."""
+
+    built: Built
+    objects: list[Any]
+    actual: list[ir.Value]
+
+
+def read(function: Callable, args: Sequence[Any], special: Any = None) -> Program:
+    """Interpret a function (or a transformation) for the kinds of some objects."""
+    it = Interpreter(getattr(function, "__name__", "function"))
+    actual: list[ir.Value] = []
+
+    def parameter(x: Any, name: str) -> Any:
+        if isinstance(x, Tup):
+            return Tup(tuple(parameter(i, f"{name}_{k}") for k, i in enumerate(x.items)), x.cls)
+        if isinstance(x, ir.Value):
+            p = it.fn.add_param(x.type, name)
+            if ir.is_array(p):
+                it.roots[p] = p
+            actual.append(x)
+            return p
+        return x
+
+    names = parameter_names(function, len(args))
+    objects = [parameter(x, n) for x, n in zip(args, names, strict=True)]
+    return Program(build(function, objects, it, special), objects, actual)
+
+
+def parameter_names(function: Any, count: int) -> list[str]:
+    """Names for parameters."""
+    code = getattr(getattr(function, "py_func", function), "__code__", None)
+    names = list(code.co_varnames[: code.co_argcount]) if code is not None else []
+    return [names[k] if k < len(names) else f"arg{k}" for k in range(count)]
+
+
+def inline(fn: ir.Function, args: Sequence[ir.Value], b: ir.Builder) -> list[ir.Value]:
+    """Write a program where the builder stands; tapes go to the top of the program written to."""
+    mapping: dict[ir.Value, ir.Value] = dict(zip(fn.params, args, strict=True))
+    top = [blk for blk in b.block.chain()][-1]
+    for op in fn.body.ops:
+        if op.kind == "tape":
+            ir.clone(op, mapping, top)
+            top.ops.insert(0, top.ops.pop())
+        else:
+            ir.clone(op, mapping, b.block)
+    return [mapping.get(v, v) for v in fn.results]
+
+
+# -- checks ------------------------------------------------------------------------------------------------------
+
+
+def chosen(name: str, args: Sequence[Any], argnums: Any) -> list[int]:
+    """The positions of the arguments to differentiate with respect to."""
+    found = []
+    for k in (argnums,) if isinstance(argnums, int) else argnums:
+        if not -len(args) <= k < len(args):
+            raise ArgumentError(
+                message(f"njit.{name}", "argnums", k, f"a position among the {len(args)} arguments")
+            )
+        found.append(k % len(args))
+        check_differentiable(name, args[found[-1]], k)
+    return found
+
+
+def check_differentiable(name: str, x: Any, k: int) -> None:
+    """Raise for an argument that has no derivative."""
+    parts = leaves(x) if not isinstance(x, Py) else None
+    if not parts or not any(ir.is_float(p.type) for p in parts):
+        from .front.base import describe
+
+        given = str(parts[0].type) if parts else describe(x)
+        raise DTypeError(
+            message(f"njit.{name}", f"argument {k}", given, "floating-point numbers or arrays",
+                    "Pass a float (2.0 instead of 2), or choose another argument with argnums.")
+        )
+
+
+def value_of(name: str, built: Built, has_aux: bool) -> ir.Value:
+    """The number a function returns, first of (value, aux) with has_aux."""
+    r = built.result
+    if has_aux:
+        if not isinstance(r, Tup) or len(r.items) != 2:
+            raise ArgumentError(
+                message(f"njit.{name}", "the result with has_aux", _kind(r), "a pair (value, aux)")
+            )
+        r = r.items[0]
+    if not isinstance(r, ir.Value) or ir.is_array(r) or not isinstance(r.type, types.Float):
+        what = "Take real or imag of it." if isinstance(r, ir.Value) and isinstance(r.type, types.Complex) else (
+            "Reduce it to one number, or use jacrev, jacfwd or vjp.")
+        raise DTypeError(message(f"njit.{name}", "the function's result", _kind(r), "one real floating-point number", what))
+    return r
+
+
+def _kind(x: Any) -> str:
+    from .front.base import describe
+
+    return describe(x)
+
+
+# -- writing -------------------------------------------------------------------------------------------------------
+
+
+class Writer:
+    """Writes a derivative into a program under interpretation."""
+
+    def __init__(self, it: Interpreter, program: Program, name: str):
+        self.it, self.program, self.name = it, program, name
+        self.fn = program.built.fn
+        self.params = list(self.fn.params)
+        self.values = dict(zip(self.params, program.actual, strict=True))
+        aliases = Aliases(self.fn)
+        memories = {aliases.of(t): None for t in (written(op) for op in ir.walk(self.fn.body)) if t is not None}
+        self.written = [p for p in self.params if ir.is_array(p) and aliases.of(p) in memories]
+        it.deps.update(dict.fromkeys(program.built.deps))
+        it.uses_parallel |= program.built.parallel
+
+    def own_copies(self) -> None:
+        """Copies of the arrays the function writes to, once it is sure that none of them is another argument."""
+        b = self.it.b
+        for p in self.written:
+            for q in self.params:
+                if q is not p and ir.is_array(q) and (q not in self.written or q.id > p.id):
+                    if self.values[p] is self.values[q]:
+                        ok: ir.Value = ir.Const(False, types.boolean)
+                    else:
+                        ok = b.op("disjoint", [self.values[p], self.values[q]], [types.boolean]).result
+                    text = (
+                        f"njit.{self.name}: the arguments '{p.name}' and '{q.name}' share memory and the function writes "
+                        f"to '{p.name}'; expected separate arrays. Pass a copy of one of them."
+                    )
+                    b.op("check", [ok], attrs={"error": "ValueError", "message": text})
+        for p in self.written:
+            self.values[p] = self.it.copied(self.values[p])
+
+    def zeros_like(self, v: ir.Value) -> ir.Value:
+        """A new array of zeros."""
+        return self.it.alloc(self.it.shape(v), v.type.dtype, 0, "d_" + v.name)
+
+    def index(self, v: ir.Value) -> int:
+        """The position of a parameter."""
+        return self.params.index(v)
+
+    def pull(self, wrt: list[ir.Value], seeds: dict[int, ir.Value], shadows: dict[ir.Value, ir.Value]) -> tuple[list, dict]:
+        """Write the program with its reverse sweep; results, and the cotangents of the parameters in ``wrt``."""
+        numbers = [self.index(v) for v in wrt if ir.is_float(v.type)]
+        p = adjoint(self.fn, numbers, list(seeds), [self.index(v) for v in shadows])
+        own = {k: shadows.get(self.params[k]) or self.zeros_like(self.values[self.params[k]]) for k in p.shadows}
+        args = [self.values[q] for q in self.params] + [own[k] for k in p.shadows] + [seeds[k] for k in p.seeds]
+        out = inline(p.fn, args, self.it.b)
+        count = len(out) - len(p.inputs)
+        grads: dict[ir.Value, ir.Value] = {self.params[k]: own[k] for k in p.shadows}
+        grads.update({self.params[k]: g for k, g in zip(p.inputs, out[count:])})
+        for g in own.values():
+            self.it.roots[g] = g
+        return out[:count], grads
+
+    def gradient(self, obj: Any, grads: dict) -> Any:
+        """The cotangent of an argument: numbers, arrays, tuples of them; zeros for what is not floating-point."""
+        parts = leaves(obj) or []
+        out = []
+        for p in parts:
+            g = grads.get(p)
+            if g is None and ir.is_array(p):
+                g = self.zeros_like(self.values[p])
+            out.append(g if g is not None else scalars.zero(p.type))
+        return rebuild(obj, out)
+
+    def result(self, values: Sequence[ir.Value]) -> Any:
+        """The function's result from the values a program returned."""
+        r = self.program.built.result
+        for v in values:
+            self.it.roots.setdefault(v, None)
+        return r if isinstance(r, Py) else rebuild(r, values)
+
+
+def one_or_tuple(argnums: Any, items: list[Any]) -> Any:
+    """One object for an int, a tuple for a sequence."""
+    return items[0] if isinstance(argnums, int) else Tup(tuple(items))
+
+
+def gradient(
+    it: Interpreter, function: Any, args: list[Any], argnums: Any, has_aux: bool, with_value: bool, name: str
+) -> Any:
+    """``grad`` and ``value_and_grad``."""
+    where = chosen(name, args, argnums)
+    program = read(function, args)
+    w = Writer(it, program, name)
+    value = value_of(name, program.built, has_aux)
+    seed = w.fn.results.index(value)
+    w.own_copies()
+    wrt = [v for k in where for v in leaves(program.objects[k]) or []]
+    values, grads = w.pull(wrt, {seed: ir.Const(1.0, value.type)}, {})
+    grad = one_or_tuple(argnums, [w.gradient(program.objects[k], grads) for k in where])
+    result = w.result(values)
+    if with_value:
+        return Tup((result, grad))
+    return Tup((grad, result.items[1])) if has_aux else grad
+
+
+def pullback(it: Interpreter, function: Any, args: list[Any], cotangent: Any, argnums: Any, name: str = "vjp") -> Any:
+    """``vjp``: the value and the products of a cotangent with the Jacobian."""
+    where = chosen(name, args, argnums)
+    program = read(function, args)
+    w = Writer(it, program, name)
+    w.own_copies()
+    wrt = [v for k in where for v in leaves(program.objects[k]) or []]
+    r = program.built.result
+    if isinstance(r, Py):
+        outs = [p for p in w.written if ir.is_float(p.type)]
+        cts = leaves(cotangent) or []
+        check_count(name, len(cts), len(outs))
+        shadows = {p: it.copied(c) for p, c in zip(outs, cts, strict=True)}
+        _, grads = w.pull(wrt, {}, shadows)
+        value: Any = [w.values[p] for p in outs]
+        value = value[0] if len(value) == 1 else Tup(tuple(value))
+    else:
+        parts = leaves(r) or []
+        cts = leaves(cotangent) or []
+        check_count(name, len(cts), len(parts))
+        seeds = {
+            k: c if ir.is_array(p) else it.cast(c, p.type)
+            for k, (p, c) in enumerate(zip(parts, cts, strict=True))
+            if ir.is_float(p.type)
+        }
+        values, grads = w.pull(wrt, seeds, {})
+        value = w.result(values)
+    return Tup((value, one_or_tuple(argnums, [w.gradient(program.objects[k], grads) for k in where])))
+
+
+def check_count(name: str, given: int, expected: int) -> None:
+    """Raise if a cotangent or tangent does not have the structure of what it belongs to."""
+    if given != expected:
+        raise ArgumentError(
+            message(f"njit.{name}", "the cotangent or tangent", f"of {given} parts", f"{expected} (numbers and arrays)")
+        )
+
+
+def taylor(
+    it: Interpreter, function: Any, args: list[Any], tangents: Any, argnums: Any, order: int, name: str, special: Any = None
+) -> tuple[Any, list[Any]]:
+    """The value and ``order`` Taylor coefficients (as objects like the value) along a direction."""
+    where = chosen(name, args, argnums)
+    program = read(function, args, special)
+    w = Writer(it, program, name)
+    w.own_copies()
+    wrt = [v for k in where for v in leaves(program.objects[k]) or []]
+    given = leaves(tangents) or []
+    check_count(name, len(given), len(wrt))
+    pairs = [(w.index(v), t) for v, t in zip(wrt, given, strict=True) if ir.is_float(v.type)]
+    p = tangent(w.fn, [k for k, _ in pairs], order)
+    series = []
+    for k, t in pairs:
+        q = w.params[k]
+        for n in range(order):
+            series.append(first_tangent(w, q, t) if n == 0 else w.zeros_like(t) if ir.is_array(q) else scalars.zero(q.type))
+    out = inline(p.fn, [*(w.values[q] for q in w.params), *series], it.b)
+    r = program.built.result
+    if isinstance(r, Py):
+        outs = [q for q in w.written if ir.is_float(q.type)]
+        tangent_of = {k: series[i * order : (i + 1) * order] for i, (k, _) in enumerate(pairs)}
+        value = _maybe_tuple([w.values[q] for q in outs])
+        coefficients = [
+            _maybe_tuple([tangent_of[w.index(q)][n] if w.index(q) in tangent_of else w.zeros_like(w.values[q]) for q in outs])
+            for n in range(order)
+        ]
+        return value, coefficients
+    parts = leaves(r) or []
+    n = len(parts)
+    value = rebuild(r, out[:n])
+    coefficients = [rebuild(r, [out[n + i * order + j] for i in range(n)]) for j in range(order)]
+    return value, coefficients
+
+
+def first_tangent(w: Writer, q: ir.Value, t: ir.Value) -> ir.Value:
+    """A tangent as the program takes it: of the parameter's dtype, and its own memory if the program writes to it."""
+    if not ir.is_array(q):
+        return w.it.cast(t, q.type)
+    if q in w.written or t.type.dtype != q.type.dtype:
+        return w.it.copied(t, q.type.dtype)
+    return t
+
+
+def _maybe_tuple(items: list[Any]) -> Any:
+    return items[0] if len(items) == 1 else Tup(tuple(items))
+
+
+def pushforward(it: Interpreter, function: Any, args: list[Any], tangents: Any, argnums: Any, order: int, name: str) -> Tup:
+    """``jvp`` and ``jet``: derivatives along a direction."""
+    value, coefficients = taylor(it, function, args, tangents, argnums, order, name)
+    out = [value]
+    for n, c in enumerate(coefficients, 1):
+        parts = leaves(c) or []
+        factor = math.factorial(n)
+        out.append(c if factor == 1 else rebuild(c, [scaled(it, v, factor) for v in parts]))
+    return Tup(tuple(out))
+
+
+def scaled(it: Interpreter, v: ir.Value, factor: int) -> ir.Value:
+    """A number or array times an integer."""
+    if not ir.is_float(v.type):
+        return v
+    r = it.elementwise("mul", [v, ir.Const(float(factor), types.float64)], NODE)
+    t = v.type.dtype if ir.is_array(v) else v.type
+    return it.as_type(r, t, NODE) if ir.is_array(v) else it.cast(r, t)
+
+
+def hessian_product(it: Interpreter, function: Any, args: list[Any], v: Any, argnums: Any) -> Any:
+    """``hvp``: the tangent of the gradient."""
+
+    def special(inner: Interpreter, objects: list[Any]) -> Any:
+        return gradient(inner, function, objects, argnums, False, False, "hvp")
+
+    _, coefficients = taylor(it, function, args, v, argnums, 1, "hvp", special)
+    return coefficients[0]
+
+
+__all__ = ["Record", "gradient", "hessian_product", "inline", "pullback", "pushforward", "read", "simplify", "taylor"]

@@ -1,0 +1,195 @@
+"""Derivatives as @njit functions.
+
+A derivative is a Numba function with the signature of its transformation. Its body calls a stub that Numba types by
+asking here: for the types of a call the derivative program is written, printed and compiled. So derivatives are
+typed lazily like any other Numba function, from Python and from compiled code. The dispatcher's text lies in a file named
+by the content hash of all it depends on, and Numba caches its machine code next to it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+import os
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from numba import njit, prange, types
+from numba.extending import overload
+
+from . import ir, runtime
+from .emit import Source, emit
+from .fingerprint import fingerprint
+from .front.build import Interpreter
+from .front.objects import Py, Tup, leaves
+from .simplify import simplify
+
+_lock = threading.RLock()
+_texts: dict[str, str] = {}
+
+
+class Transformation(NamedTuple):
+    """A derivative of a function: ``handler(interpreter, objects, node)`` writes a call of it."""
+
+    name: str
+    function: Any
+    handler: Callable
+    parameters: list[inspect.Parameter]
+    options: tuple
+
+
+class Compiled(NamedTuple):
+    """One derivative program: its text, and the intermediate form's statistics."""
+
+    source: Source
+    program: ir.Function
+    result: Any
+    parallel: bool
+
+
+def program(t: Transformation, arg_types: Sequence[Any]) -> tuple[Compiled, list[Any]]:
+    """The derivative program for the types of a call, and the objects its parameters are made of."""
+    it = Interpreter(t.name)
+    objects = [it.argument(a, p.name) for a, p in zip(arg_types, t.parameters, strict=True)]
+    result = t.handler(it, objects)
+    it.fn.body.yields = list(leaves(result) or []) if not isinstance(result, Py) else []
+    fn = simplify(it.fn)
+    return Compiled(emit(fn, it.uses_parallel), fn, result, it.uses_parallel), objects
+
+
+def dispatcher(t: Transformation, cache: bool = True) -> Any:
+    """The derivative as an @njit function."""
+    made = _make(t, cache)
+    made._nbgrad_transformation = t
+    made._nbgrad_front = lambda it, args, kwargs, node: t.handler(it, _bound(it, t, args, kwargs, node))
+    made._nbgrad_identity = (t.name, t.function, t.options)
+    return made
+
+
+def _bound(it: Interpreter, t: Transformation, args: list, kwargs: dict, node: Any) -> list[Any]:
+    """Arguments of a call in the order of the parameters, defaults filled in."""
+    out = list(args)
+    for p in t.parameters[len(args) :]:
+        if p.name in kwargs:
+            out.append(kwargs[p.name])
+        elif p.default is not inspect.Parameter.empty:
+            out.append(it.wrap(p.default, p.name, node))
+        else:
+            raise it.refuse(node, f"'{t.name}' misses its argument '{p.name}'", "Pass it.")
+    return out
+
+
+def _make(t: Transformation, cache: bool) -> Any:
+    names = [p.name for p in t.parameters]
+    space: dict[str, Any] = {}
+    text = f"def stub({', '.join(names)}):\n    raise NotImplementedError\n"
+    text += f"def typed({', '.join(names)}):\n    return implement([{', '.join(names)}])\n"
+    space["implement"] = lambda arg_types: _implement(t, arg_types)
+    exec(compile(text, "<nbgrad.njit>", "exec"), space)
+    overload(space["stub"], strict=False, jit_options={"error_model": "numpy", "nogil": True})(space["typed"])
+    name = _identifier(t.name)
+    text = f"def {name}({', '.join(names)}):\n    return stub({', '.join(names)})\n"
+    path = _file(t, text) if cache else None
+    made = _function(text, name, {"stub": space["stub"]}, path)
+    made.__defaults__ = tuple(p.default for p in t.parameters if p.default is not inspect.Parameter.empty) or None
+    made.__doc__ = f"{t.name}: a derivative of '{getattr(t.function, '__name__', 'f')}' made by nbgrad.njit."
+    options: dict[str, Any] = {"error_model": "numpy", "nogil": True}
+    return njit(**options, cache=path is not None)(made)
+
+
+def _identifier(name: str) -> str:
+    return "".join(c if c.isalnum() or c == "_" else "_" for c in name)
+
+
+def cache_directory() -> Path | None:
+    """Where generated files and Numba's cache of them lie; None if caching is off."""
+    from kernels_cpu import objcache
+
+    root = objcache.cache_dir()
+    return None if root is None else Path(root) / "njit"
+
+
+def _file(t: Transformation, text: str) -> Path | None:
+    """The file of a derivative's text, written once."""
+    root = cache_directory()
+    if root is None:
+        return None
+    key = fingerprint(t.name, t.function, t.options, text)
+    path = root / f"{_identifier(t.name)[:40]}_{key}.py"
+    if not path.exists():
+        root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        draft = path.with_suffix(f".{os.getpid()}_{threading.get_ident()}.tmp")
+        draft.write_text(text)
+        draft.replace(path)
+    return path
+
+
+def _function(text: str, name: str, space: dict[str, Any], path: Path | None) -> Any:
+    """A Python function made from text."""
+    file = str(path) if path is not None else f"<nbgrad.njit {name} {len(_texts)}>"
+    if path is None:
+        _texts[file] = text
+        linecache.cache[file] = (len(text), None, text.splitlines(True), file)
+    import math
+
+    import numpy as np
+
+    full = {"np": np, "math": math, "prange": prange, "__name__": runtime.__name__, **space}
+    exec(compile(text, file, "exec"), full)
+    return full[name]
+
+
+def options_of(function: Any) -> dict[str, Any]:
+    """The options a derivative takes over from a function."""
+    given = getattr(function, "targetoptions", {})
+    return {k: given[k] for k in ("fastmath", "boundscheck") if given.get(k)}
+
+
+def _implement(t: Transformation, arg_types: list[Any]) -> Any:
+    """What Numba compiles for a call with these types."""
+    with _lock:
+        compiled, objects = program(t, [_plain(a) for a in arg_types])
+    source = compiled.source
+    core = _function(source.text, source.name, source.names, None)
+    options = {**options_of(t.function), "error_model": "numpy", "nogil": True, "parallel": compiled.parallel}
+    core = njit(**options)(core)
+    names = [p.name for p in t.parameters]
+    flat = [text for n, o in zip(names, objects) for text in _paths(o, n)]
+    space: dict[str, Any] = {"core": core}
+    result = _rebuilt(compiled.result, iter(range(10**6)), space) if not isinstance(compiled.result, Py) else "None"
+    single = len(leaves(compiled.result) or ()) == 1 if not isinstance(compiled.result, Py) else False
+    take = "r," if single else "r"
+    call = f"core({', '.join(flat)})"
+    body = f"    r = ({call},)\n" if single else f"    {take} = {call}\n"
+    text = f"def implementation({', '.join(names)}):\n{body}    return {result}\n"
+    return _function(text, "implementation", space, None)
+
+
+def _plain(t: Any) -> Any:
+    """A literal number is a number: the program serves all values."""
+    return types.unliteral(t) if isinstance(t, types.IntegerLiteral | types.BooleanLiteral) else t
+
+
+def _paths(obj: Any, text: str) -> list[str]:
+    """How the parameters of the program are found in an argument."""
+    if isinstance(obj, ir.Value):
+        return [] if isinstance(obj, ir.Const) else [text]
+    if isinstance(obj, Tup):
+        return [p for k, x in enumerate(obj.items) for p in _paths(x, f"{text}[{k}]")]
+    return []
+
+
+def _rebuilt(obj: Any, it: Any, space: dict[str, Any]) -> str:
+    """The text that builds the result from the values of the program."""
+    if isinstance(obj, ir.Value):
+        return f"r[{next(it)}]"
+    if isinstance(obj, Py):
+        return repr(obj.value)
+    items = [_rebuilt(x, it, space) for x in obj.items]
+    if obj.cls not in (None, tuple) and hasattr(obj.cls, "_fields"):
+        name = f"cls_{obj.cls.__name__}"
+        space[name] = obj.cls
+        return f"{name}({', '.join(items)})"
+    return f"({', '.join(items)}{',' if len(items) == 1 else ''})"

@@ -1,0 +1,511 @@
+"""The intermediate form printed as Python for Numba.
+
+Every value becomes a variable, except numbers used once, which are written where they are used. A carried value is one
+variable, assigned at the end of the body; results of a condition are assigned in its branches.
+"""
+
+from __future__ import annotations
+
+import keyword
+import math
+import operator
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import types
+from numba.np.numpy_support import as_dtype
+
+from . import ir, runtime, scalars
+
+MAX_TEXT = 160
+RESERVED = {"np", "math", "range", "prange", "float", "int", "bool", "complex", "abs", "min", "max", "get", "put", "grow",
+            "radd", "print", "len"}
+
+
+class Source(NamedTuple):
+    """The text of a function, its name, and what the names in it stand for besides ``np`` and ``math``."""
+
+    name: str
+    text: str
+    names: dict[str, Any]
+
+
+def emit(f: ir.Function, prange: bool = True) -> Source:
+    """Print a function; its results are returned as one value or a tuple."""
+    return _Emitter(f, prange).run()
+
+
+class _Emitter:
+    def __init__(self, f: ir.Function, prange: bool):
+        self.f, self.prange = f, prange
+        self.lines: list[str] = []
+        self.depth = 1
+        self.text: dict[ir.Value, str] = {}
+        self.taken: set[str] = set(RESERVED)
+        self.names: dict[str, Any] = {}
+        self.by_object: dict[int, str] = {}
+        self.uses: Counter = Counter()
+        self.tapes: dict[ir.Value, str] = {}
+        self.inlined: set[ir.Op] = set()
+        for op in ir.walk(f.body):
+            for v in ir.uses(op):
+                self.uses[v] += 1
+        for v in f.body.yields:
+            self.uses[v] += 1
+
+    def run(self) -> Source:
+        """The whole function."""
+        params = [self.name(p, exact=True) for p in self.f.params]
+        self.choose_inlined(self.f.body)
+        self.block(self.f.body)
+        out = [self.value(v) for v in self.f.body.yields]
+        self.put(f"return {out[0]}" if len(out) == 1 else f"return ({', '.join(out)}{',' if out else ''})")
+        name = "".join(c if c.isalnum() or c == "_" else "_" for c in self.f.name)
+        head = f"def {name}({', '.join(params)}):"
+        return Source(name, "\n".join([head, *self.lines]) + "\n", self.names)
+
+    # -- names ---------------------------------------------------------------------------------------
+    def name(self, v: ir.Value, exact: bool = False) -> str:
+        """The variable of a value."""
+        base = "".join(c if c.isalnum() or c == "_" else "_" for c in v.name.lstrip("$")) or "v"
+        base = "v" + base if base[0].isdigit() else base
+        base = base[:24].rstrip("_") or "v"
+        n, k = base, 0
+        if base == "v" and not exact:
+            k, n = 1, "v1"
+            k = getattr(self, "plain", 0) + 1
+            self.plain = k
+            n = f"v{k}"
+        while n in self.taken or keyword.iskeyword(n):
+            k += 1
+            n = f"{base}_{k}"
+        self.taken.add(n)
+        self.text[v] = n
+        return n
+
+    def object(self, x: Any, hint: str) -> str:
+        """The name of a Python object the text refers to."""
+        found = self.by_object.get(id(x))
+        if found is None:
+            base = "".join(c if c.isalnum() or c == "_" else "_" for c in hint) or "obj"
+            found, k = base, 0
+            while found in self.taken:
+                k += 1
+                found = f"{base}_{k}"
+            self.taken.add(found)
+            self.names[found] = x
+            self.by_object[id(x)] = found
+        return found
+
+    def value(self, v: ir.Value) -> str:
+        """The text of a value."""
+        if isinstance(v, ir.Const):
+            return self.literal(v)
+        found = self.text.get(v)
+        if found is None:
+            raise KeyError(f"{v} of {v.op} in {self.f.name} has no text")
+        return found
+
+    def literal(self, v: ir.Const) -> str:
+        """A typed constant."""
+        x, t = v.value, v.type
+        if isinstance(t, types.Boolean):
+            return repr(bool(x))
+        if isinstance(t, types.Integer):
+            return f"({x})" if x < 0 else str(x) if t == types.intp else f"np.{t.name}({x})"
+        if isinstance(t, types.Complex):
+            z = complex(x)
+            text = f"complex({_real(z.real)}, {_real(z.imag)})"
+            return text if t == types.complex128 else f"np.complex64({text})"
+        text = _real(float(x))
+        return text if t == types.float64 else f"np.{t.name}({text})"
+
+    def put(self, text: str) -> None:
+        """One line."""
+        self.lines.append("    " * self.depth + text)
+
+    # -- expressions written where they are used ------------------------------------------------------------
+    def choose_inlined(self, block: ir.Block) -> None:
+        """Pure operations used once, by an operation of the same block with nothing in between that could matter."""
+        last_write = -1
+        users: dict[ir.Value, int] = {}
+        position = {}
+        for k, op in enumerate(block.ops):
+            position[op] = k
+            for v in op.args:
+                users[v] = k
+        writes = [-1] * (len(block.ops) + 1)
+        for k, op in enumerate(block.ops):
+            writes[k] = last_write
+            if op.blocks or op.kind in ("store", "accum", "copy", "add", "call", "effect", "push", "pop"):
+                last_write = k
+        for k, op in enumerate(block.ops):
+            for b in op.blocks:
+                self.choose_inlined(b)
+            if op.kind not in ("apply", "cast", "load") or self.uses[op.result] != 1:
+                continue
+            user = users.get(op.result)
+            if user is None or (block.ops[user].blocks and block.ops[user].kind != "for"):
+                continue
+            if op.kind == "load" and writes[user] > k:
+                continue
+            self.inlined.add(op)
+
+    def expression(self, op: ir.Op) -> str:
+        """The text of a pure operation."""
+        if op.kind == "cast":
+            return self.cast_text(op.result.type, self.value(op.args[0]))
+        if op.kind == "load":
+            return self.element(op.args)
+        name = op.attrs["fn"]
+        args = [self.value(a) for a in op.args]
+        if name == "radd":
+            self.names["radd"] = runtime.radd
+        if name == "conj" and not isinstance(op.args[0].type, types.Complex):
+            return args[0]
+        if name in scalars.TEXT:
+            return scalars.TEXT[name].format(*args)
+        kinds = tuple(as_dtype(a.type).name for a in op.args)
+        if name in ("keep", "drop"):
+            zero = self.literal(scalars.zero(op.result.type))
+            return f"({args[1]} if {args[0]} else {zero})" if name == "keep" else f"({zero} if {args[0]} else {args[1]})"
+        helper = runtime.scalar_helper(name, _unified(name, kinds))
+        return f"{self.object(helper, name)}({', '.join(args)})"
+
+    @staticmethod
+    def cast_text(t: Any, text: str) -> str:
+        """A conversion."""
+        simple = {types.float64: "float", types.int64: "int", types.boolean: "bool", types.complex128: "complex"}
+        return f"{simple[t]}({text})" if t in simple else f"np.{t.name}({text})"
+
+    def element(self, args: Sequence[ir.Value]) -> str:
+        """``array[index]``."""
+        array, index = args[0], [self.value(i) for i in args[1:]]
+        if array in self.tapes:
+            return self.tape_element(array, index[0])
+        return f"{self.value(array)}[{', '.join(index) or '()'}]"
+
+    def tape_element(self, array: ir.Value, position: str) -> str:
+        """Reading a place of a tape."""
+        self.names["get"] = runtime.get
+        return f"get({self.value(array)}, {position})"
+
+    # -- statements --------------------------------------------------------------------------------------------
+    def block(self, block: ir.Block) -> None:
+        """The operations of a block."""
+        for op in block.ops:
+            if op in self.inlined:
+                text = self.expression(op)
+                if len(text) <= MAX_TEXT:
+                    self.text[op.result] = text
+                    continue
+            getattr(self, "op_" + op.kind.replace("-", "_"))(op)
+
+    def op_apply(self, op: ir.Op) -> None:
+        """A pure operation with a variable of its own."""
+        text = self.expression(op)
+        if text.startswith("(") and text.endswith(")") and _balanced(text[1:-1]):
+            text = text[1:-1]
+        self.put(f"{self.name(op.result)} = {text}")
+
+    op_cast = op_load = op_apply
+
+    def op_store(self, op: ir.Op) -> None:
+        """Write an element."""
+        *where, v = op.args
+        if where[0] in self.tapes:
+            self.names["put"] = runtime.put
+            self.put(f"put({self.value(where[0])}, {self.value(where[1])}, {self.value(v)})")
+        else:
+            self.put(f"{self.element(where)} = {self.value(v)}")
+
+    def op_accum(self, op: ir.Op) -> None:
+        """Add to an element."""
+        *where, v = op.args
+        self.put(f"{self.element(where)} += {self.value(v)}")
+
+    def op_alloc(self, op: ir.Op) -> None:
+        """A new array."""
+        t = op.result.type
+        sizes = ", ".join(self.value(s) for s in op.args)
+        shape = sizes if len(op.args) == 1 else f"({sizes})"
+        maker = "zeros" if op.attrs.get("fill") == 0 else "empty"
+        self.put(f"{self.name(op.result)} = np.{maker}({shape}{self.dtype(t.dtype)})")
+
+    def dtype(self, t: Any) -> str:
+        """A dtype argument."""
+        if t == types.float64:
+            return ""
+        if isinstance(t, types.Record):
+            return f", {self.object(as_dtype(t), 'record')}"
+        return f", np.{'bool_' if isinstance(t, types.Boolean) else t.name}"
+
+    def op_frozen(self, op: ir.Op) -> None:
+        """A captured array."""
+        self.put(f"{self.name(op.result)} = {self.object(op.attrs['value'], 'global_' + op.result.name)}")
+
+    def op_shape(self, op: ir.Op) -> None:
+        """A size."""
+        self.text[op.result] = f"{self.value(op.args[0])}.shape[{op.attrs['axis']}]"
+        if self.uses[op.result] > 1 or not op.args[0].name:
+            text = self.text[op.result]
+            self.put(f"{self.name(op.result)} = {text}")
+
+    def op_view(self, op: ir.Op) -> None:
+        """A view."""
+        spec: ir.View = op.attrs["spec"]
+        a = self.value(op.args[0])
+        rest = iter([self.value(v) for v in op.args[1:]])
+        if spec.kind == "index":
+            parts = []
+            for p in spec.parts:
+                if p[0] == "n":
+                    parts.append("None")
+                elif p[0] == "i":
+                    parts.append(next(rest))
+                else:
+                    text = ":".join(next(rest) if given else "" for given in p[1:3])
+                    parts.append(text + (f":{next(rest)}" if p[3] else ""))
+            text = f"{a}[{', '.join(parts)}]"
+        elif spec.kind == "T":
+            straight = spec.axes == tuple(reversed(range(len(spec.axes))))
+            text = f"{a}.T" if straight else f"np.transpose({a}, {spec.axes})"
+        elif spec.kind == "reshape":
+            sizes = list(rest)
+            text = f"{a}.reshape({', '.join(sizes)})" if len(sizes) != 1 else f"{a}.reshape({sizes[0]})"
+        elif spec.kind == "field":
+            text = f"{a}[{spec.name!r}]"
+        elif spec.kind == "tape":
+            at, *sizes = list(rest)
+            total = " * ".join(sizes)
+            text = f"{a}[{at} : {at} + {total}].reshape(({', '.join(sizes)},))"
+        else:
+            text = f"{a}.{spec.kind}"
+        self.put(f"{self.name(op.result)} = {text}")
+
+    def op_copy(self, op: ir.Op) -> None:
+        """``destination[...] = source``, element by element."""
+        self.nest(op, "=")
+
+    def op_add(self, op: ir.Op) -> None:
+        """``destination += source``, element by element."""
+        self.nest(op, "+=")
+
+    def nest(self, op: ir.Op, sign: str) -> None:
+        """A loop nest over two arrays."""
+        dst, src = (self.value(a) for a in op.args)
+        index = []
+        depth = self.depth
+        for k in range(op.args[0].type.ndim):
+            i = self.name(ir.Value(types.intp, f"k{k}"))
+            self.put(f"for {i} in range({dst}.shape[{k}]):")
+            index.append(i)
+            self.depth += 1
+        where = ", ".join(index) or "()"
+        t = op.args[0].type.dtype
+        if isinstance(t, types.Record) and sign == "+=":
+            for name in t.fields:
+                if ir.is_float(t.typeof(name)):
+                    self.put(f"{dst}[{where}].{name} += {src}[{where}].{name}")
+        else:
+            self.put(f"{dst}[{where}] {sign} {src}[{where}]")
+        self.depth = depth
+
+    def op_call(self, op: ir.Op) -> None:
+        """An opaque call."""
+        f = op.attrs["rule"].function
+        it = iter([self.value(a) for a in op.args])
+        args = [_grouped(g, it) for g in op.attrs["structure"]]
+        if f is operator.matmul:
+            text = f"{args[0]} @ {args[1]}"
+        else:
+            text = f"{self.function(f)}({', '.join(args)})"
+        targets = [self.name(r) for r in op.results]
+        self.put(f"{', '.join(targets)} = {text}" if targets else text)
+
+    def function(self, f: Any) -> str:
+        """The name a function is called by."""
+        name = getattr(f, "__name__", "f")
+        for prefix, module in (("np.", np), ("np.linalg.", np.linalg), ("math.", math)):
+            if getattr(module, name, None) is f:
+                return prefix + name
+        return self.object(f, name)
+
+    def op_check(self, op: ir.Op) -> None:
+        """A condition that must hold."""
+        error, text = op.attrs["error"], op.attrs["message"]
+        c = op.args[0]
+        raised = f"raise {error}({text!r})"
+        if isinstance(c, ir.Const):
+            if not c.value:
+                self.put(raised)
+            return
+        self.put(f"if not {self.value(c)}:")
+        self.put("    " + raised)
+
+    def op_disjoint(self, op: ir.Op) -> None:
+        """Whether two arrays share no memory."""
+        name = self.object(runtime.disjoint, "disjoint")
+        self.put(f"{self.name(op.result)} = {name}({self.value(op.args[0])}, {self.value(op.args[1])})")
+
+    def op_effect(self, op: ir.Op) -> None:
+        """A statement kept as it is."""
+        self.put(op.attrs["text"].format(*[self.value(a) for a in op.args]))
+
+    # -- tapes -----------------------------------------------------------------------------------------------------
+    def op_tape(self, op: ir.Op) -> None:
+        """A stack of numbers: an array, and how much of it is in use."""
+        n = self.name(op.result)
+        self.tapes[op.result] = f"{n}_used"
+        self.put(f"{n} = np.empty(0{self.dtype(op.result.type.dtype)})")
+        self.put(f"{n}_used = 0")
+
+    def op_push(self, op: ir.Op) -> None:
+        """New places on a tape."""
+        t = self.value(op.args[0])
+        used = self.tapes[op.args[0]]
+        self.names["grow"] = runtime.grow
+        self.put(f"{self.name(op.result)} = {used}")
+        self.put(f"{used} += {self.value(op.args[1])}")
+        self.put(f"if {used} > {t}.size:")
+        self.put(f"    {t} = grow({t}, {used})")
+
+    def op_pop(self, op: ir.Op) -> None:
+        """Places given back."""
+        used = self.tapes[op.args[0]]
+        self.put(f"{used} -= {self.value(op.args[1])}")
+        self.put(f"{self.name(op.result)} = {used}")
+
+    def op_tape_size(self, op: ir.Op) -> None:
+        """How long a tape has become."""
+        self.put(f"{self.name(op.result)} = {self.value(op.args[0])}.size")
+
+    # -- control -----------------------------------------------------------------------------------------------------
+    def assign_all(self, targets: Sequence[ir.Value], sources: Sequence[ir.Value]) -> None:
+        """A parallel assignment."""
+        pairs = [(self.value(t), self.value(s)) for t, s in zip(targets, sources, strict=True) if t is not s]
+        pairs = [(t, s) for t, s in pairs if t != s]
+        names = {t for t, _ in pairs}
+        if any(_mentions(s, names - {t}) for t, s in pairs):
+            self.put(f"{', '.join(t for t, _ in pairs)} = {', '.join(s for _, s in pairs)}")
+        else:
+            for t, s in pairs:
+                self.put(f"{t} = {s}")
+
+    def op_for(self, op: ir.Op) -> None:
+        """A counted loop."""
+        body = op.blocks[0]
+        lo, hi = self.value(op.args[0]), self.value(op.args[1])
+        for p, init in zip(op.phis, op.inits, strict=True):
+            self.put(f"{self.name(p)} = {self.value(init)}")
+        for p, r in zip(op.phis, op.results, strict=True):
+            self.text[r] = self.text[p]
+        iv = self.name(body.params[0])
+        parallel = self.prange and op.attrs.get("parallel")
+        word = "prange" if parallel else "range"
+        if op.attrs.get("reverse"):
+            low = self.value(ir.Const(op.args[0].value - 1, types.intp)) if isinstance(op.args[0], ir.Const) else f"{lo} - 1"
+            self.put(f"for {iv} in {word}({hi} - 1, {low}, -1):")
+        else:
+            self.put(f"for {iv} in {word}({'' if lo == '0' else lo + ', '}{hi}):")
+        self.depth += 1
+        start = len(self.lines)
+        self.block(body)
+        self.assign_all(op.phis, op.nexts)
+        if op.attrs.get("exit"):
+            self.put(f"if {self.value(body.yields[-1])}:")
+            self.put("    break")
+        if len(self.lines) == start:
+            self.put("pass")
+        self.depth -= 1
+
+    def op_while(self, op: ir.Op) -> None:
+        """A loop with a condition."""
+        for p, init in zip(op.phis, op.inits, strict=True):
+            self.put(f"{self.name(p)} = {self.value(init)}")
+        for p, r in zip(op.phis, op.results, strict=True):
+            self.text[r] = self.text[p]
+        head = op.blocks[0]
+        simple = all(o in self.inlined for o in head.ops)
+        if simple:
+            for o in head.ops:
+                self.text[o.result] = self.expression(o)
+            self.put(f"while {self.value(head.yields[0])}:")
+            self.depth += 1
+        else:
+            self.put("while True:")
+            self.depth += 1
+            self.block(head)
+            self.put(f"if not {self.value(head.yields[0])}:")
+            self.put("    break")
+        self.block(op.blocks[1])
+        self.assign_all(op.phis, op.nexts)
+        if not (op.blocks[1].ops or op.phis):
+            self.put("pass")
+        self.depth -= 1
+
+    def op_if(self, op: ir.Op) -> None:
+        """A condition."""
+        c = self.value(op.args[0])
+        names = [self.name(r) for r in op.results]
+        then, other = op.blocks
+        self.put(f"if {c}:")
+        for k, b in enumerate((then, other)):
+            if k:
+                if not other.ops and not names:
+                    break
+                self.put("else:")
+            self.depth += 1
+            start = len(self.lines)
+            self.block(b)
+            for n, y in zip(names, b.yields, strict=True):
+                self.put(f"{n} = {self.value(y)}")
+            if len(self.lines) == start:
+                self.put("pass")
+            self.depth -= 1
+
+
+def _mentions(text: str, names: set[str]) -> bool:
+    word = ""
+    for c in text + " ":
+        if c.isalnum() or c == "_":
+            word += c
+        else:
+            if word in names:
+                return True
+            word = ""
+    return False
+
+
+def _balanced(text: str) -> bool:
+    depth = 0
+    for c in text:
+        depth += (c == "(") - (c == ")")
+        if depth < 0:
+            return False
+    return depth == 0
+
+
+def _real(v: float) -> str:
+    if math.isnan(v):
+        return "np.nan"
+    if math.isinf(v):
+        return "np.inf" if v > 0 else "(-np.inf)"
+    return f"({v!r})" if v < 0 or (v == 0 and math.copysign(1, v) < 0) else repr(v)
+
+
+def _grouped(group: Any, it: Iterator[str]) -> str:
+    if group == 1:
+        return next(it)
+    items = [_grouped(g, it) for g in group]
+    return f"({', '.join(items)},)"
+
+
+def _unified(name: str, kinds: tuple) -> tuple:
+    """Operand dtypes of an operator's body: one dtype, except conditions."""
+    wide = np.result_type(*kinds)
+    if wide.kind in "iub":
+        wide = np.dtype(np.float64)
+    return tuple(wide.name for _ in kinds)

@@ -1,0 +1,521 @@
+"""Arrays: elements, views, fancy indices, assignment, array expressions and their loops."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import Any
+
+from numba import types
+from numba.core.typing.arraydecl import get_array_index_type
+
+from .. import ir, scalars
+from .base import describe
+from .expressions import Expressions
+from .objects import Lazy, Method, Py, Record, SliceOf, Tup
+from .slices import Slices
+
+
+class Arrays(Slices, Expressions):
+    """Array semantics."""
+
+    # -- array expressions -----------------------------------------------------------------------------
+    def elementwise(self, name: str, args: Sequence[Any], node: ast.AST) -> Any:
+        """A scalar function of numbers and arrays, broadcast; arrays give an expression, computed where it is used."""
+        args = [self.materialise(a) if isinstance(a, Lazy) and not a.sizes else a for a in args]
+        if all(isinstance(a, ir.Value) and not ir.is_array(a) for a in args):
+            return self.scalar_function(name, list(args), node)  # type: ignore[arg-type]
+        for a in args:
+            if not isinstance(a, ir.Value | Lazy):
+                raise self.refuse(node, f"arithmetic on {describe(a)}", "Use numbers and arrays.")
+        sizes = self.broadcast([self.shape(a) for a in args if not _is_scalar(a)], node)
+        dtype = scalars.result_type(_special(name), tuple(_dtype(a) for a in args))
+        operands = [self.operand(a, sizes) for a in args]
+
+        def element(index: Sequence[ir.Value]) -> ir.Value:
+            return self.scalar_function(name, [f(index) for f in operands], node)
+
+        reads = tuple(r for a in args for r in _reads(a))
+        return Lazy(element, tuple(sizes), dtype, reads)
+
+    def scalar_function(self, name: str, args: list[ir.Value], node: ast.AST) -> ir.Value:
+        """A scalar function, with powers of small whole numbers written as products."""
+        if name == "pow" and isinstance(args[1], ir.Const) and not isinstance(args[0], ir.Const):
+            x, n = args[0], args[1].value
+            if n in (1, 2, 3, 4) and type(n) is int and not isinstance(x.type, types.Boolean):
+                square = self.apply("mul", x, x)
+                return {1: x, 2: square}.get(n) or self.apply("mul", square, x if n == 3 else square)
+            if n == -1 and ir.is_float(x.type):
+                return self.apply("reciprocal", x)
+            if n == 0.5 and isinstance(x.type, types.Float):
+                return self.apply("sqrt", x)
+        if name in ("real", "conj") and not isinstance(args[0].type, types.Complex):
+            return args[0]
+        if name == "imag" and not isinstance(args[0].type, types.Complex):
+            return scalars.zero(args[0].type)
+        return self.apply(name, *args)
+
+    def broadcast(self, shapes: Sequence[Sequence[ir.Value]], node: ast.AST) -> list[ir.Value]:
+        """The common shape; sizes only known at run time are checked there."""
+        ndim = max((len(s) for s in shapes), default=0)
+        out = []
+        for k in range(ndim):
+            n: ir.Value | None = None
+            for s in shapes:
+                d = len(s) - ndim + k
+                if d < 0 or ir.is_const(s[d], 1):
+                    continue
+                n = s[d] if n is None or n is s[d] else self.common(n, s[d], node)
+            out.append(n if n is not None else self.integer(1))
+        return out
+
+    def common(self, n: ir.Value, m: ir.Value, node: ast.AST) -> ir.Value:
+        """The size two dimensions broadcast to."""
+        if isinstance(n, ir.Const) and isinstance(m, ir.Const):
+            if n.value != m.value:
+                raise self.refuse(node, f"sizes {n.value} and {m.value} do not broadcast", "Give them one size, or 1.")
+            return n
+        one = self.integer(1)
+        fits = self.apply("or", self.apply("eq", n, m), self.apply("or", self.apply("eq", n, one), self.apply("eq", m, one)))
+        if not isinstance(fits, ir.Const) and not (fits.op is not None and fits.op.attrs.get("checked")):
+            self.b.op("check", [fits], attrs={"error": "ValueError", "message": "arrays of these sizes do not broadcast"})
+            if fits.op is not None:
+                fits.op.attrs["checked"] = True
+        return self.apply("where", self.apply("eq", n, one), m, n)
+
+    def operand(self, a: Any, sizes: Sequence[ir.Value]) -> Any:
+        """``element(index)`` of an operand broadcast to sizes."""
+        if _is_scalar(a):
+            return lambda index: a
+        mine = self.shape(a)
+        if isinstance(a, Lazy) and list(mine) != list(sizes):
+            a = self.materialise(a)  # it would be computed again for every repetition
+        skip = len(sizes) - len(mine)
+        zero, one = self.integer(0), self.integer(1)
+        tests = [
+            None if n is m or ir.is_const(n, 1) else self.apply("eq", n, one) for n, m in zip(mine, sizes[skip:])
+        ]
+
+        def element(index: Sequence[ir.Value]) -> ir.Value:
+            own = []
+            for n, test, i in zip(mine, tests, index[skip:], strict=True):
+                if test is None:
+                    own.append(zero if ir.is_const(n, 1) else i)
+                else:
+                    own.append(self.apply("where", test, zero, i))
+            return a.element(own) if isinstance(a, Lazy) else self.element(a, own)
+
+        return element
+
+    def materialise(self, x: Any, target: Any = None) -> Any:
+        """An array expression computed into a new array (0-d: a number)."""
+        if not isinstance(x, Lazy):
+            return x
+        if not x.sizes:
+            return x.element(())
+        name = target.id if isinstance(target, ast.Name) else "tmp"
+        out = self.alloc(x.sizes, x.dtype, None, name)
+        with self.for_each(x.sizes) as index:
+            self.b.store(out, index, self.cast(x.element(index), x.dtype))
+        return out
+
+    def as_array(self, x: Any, node: ast.AST) -> ir.Value:
+        """The object as an array."""
+        x = self.materialise(x) if isinstance(x, Lazy) else x
+        if isinstance(x, ir.Value) and ir.is_array(x):
+            return x
+        raise self.refuse(node, f"{describe(x)} stands where an array is needed", "Pass an array.")
+
+    # -- reading ---------------------------------------------------------------------------------------------
+    def element(self, array: ir.Value, index: Sequence[ir.Value], node: Any = None) -> Any:
+        """An element; records stay references."""
+        array, index = self.folded(array, index)
+        if isinstance(array.type.dtype, types.Record):
+            return Record(array, tuple(index))
+        key = ("load", array, *[i.value if isinstance(i, ir.Const) else i for i in index])
+        found = self.known[self.b.block].get(key)
+        if found is not None:
+            return found
+        v = self.b.load(array, index)
+        self.known[self.b.block][key] = v
+        return v
+
+    def forget_loads(self) -> None:
+        """Memory has changed."""
+        for block in self.b.block.chain():
+            known = self.known.get(block, {})
+            for key in [k for k in known if k[0] == "load"]:
+                del known[key]
+
+    def entries(self, array: ir.Value, index: Any, node: ast.AST) -> list[Any]:
+        """The entries of a subscript, one a dimension (and newaxis)."""
+        items = list(index.items) if isinstance(index, Tup) else [index]
+        items = [self.materialise(i) if isinstance(i, Lazy) else i for i in items]
+        used = sum(1 for i in items if not (isinstance(i, Py) and i.value in (None, Ellipsis)))
+        if used > array.type.ndim:
+            raise self.refuse(node, f"{used} indices for {describe(array)}", "Use one index a dimension.")
+        fill = [SliceOf(None, None, None)] * (array.type.ndim - used)
+        dots = [k for k, i in enumerate(items) if isinstance(i, Py) and i.value is Ellipsis]
+        if dots:
+            return items[: dots[0]] + fill + items[dots[0] + 1 :]
+        return items + fill
+
+    def array_item(self, array: ir.Value, index: Any, node: ast.AST) -> Any:
+        """``array[index]``."""
+        if isinstance(index, Py) and isinstance(index.value, str):
+            return self.field_view(array, index.value, node)
+        items = self.entries(array, index, node)
+        if any(isinstance(i, ir.Value) and ir.is_array(i) for i in items):
+            return self.gather(array, items, node)
+        if all(self.is_index(i) for i in items):
+            return self.element(array, [self.index(i, array, k, node) for k, i in enumerate(items)], node)
+        return self.slice_view(array, items, node)
+
+    @staticmethod
+    def is_index(i: Any) -> bool:
+        """Whether a subscript entry is an integer."""
+        return isinstance(i, ir.Value) and not ir.is_array(i)
+
+    def index(self, i: ir.Value, array: ir.Value, axis: int, node: ast.AST) -> ir.Value:
+        """An integer index, constants made non-negative."""
+        if not isinstance(i.type, types.Integer | types.Boolean):
+            raise self.refuse(node, f"an index of type {i.type}", "Convert it with int().")
+        if isinstance(i, ir.Const) and i.value < 0:
+            return self.plus(self.size(array, axis), i.value)
+        return i
+
+    def gather(self, array: ir.Value, items: list[Any], node: ast.AST) -> Any:
+        """A fancy index: a copy of the chosen elements."""
+        positions = [k for k, i in enumerate(items) if isinstance(i, ir.Value) and ir.is_array(i)]
+        chosen = items[positions[0]]
+        if len(positions) > 1:
+            return self.gather_many(array, items, positions, node)
+        if isinstance(chosen.type.dtype, types.Boolean):
+            if chosen.type.ndim > 1:
+                array = self.flat(array, node)
+                items, chosen = [self.flat(chosen, node)], self.flat(chosen, node)
+                positions = [0]
+            where = self.call_function(_nonzero(), [chosen], {}, node)
+            items = [*items[: positions[0]], where, *items[positions[0] + 1 :]]
+            chosen = where
+        at = positions[0]
+        before, after = items[:at], items[at + 1 :]
+        view = self.slice_view(array, [*before, SliceOf(None, None, None), *after], node)
+        axis = sum(1 for i in before if not self.is_index(i))
+        sizes = self.shape(view)
+        inner = self.shape(chosen)
+        new = [*sizes[:axis], *inner, *sizes[axis + 1 :]]
+
+        def element(index: Sequence[ir.Value]) -> ir.Value:
+            i = self.element(chosen, list(index[axis : axis + len(inner)]))
+            return self.element(view, [*index[:axis], i, *index[axis + len(inner) :]])
+
+        return self.materialise(Lazy(element, tuple(new), array.type.dtype, (array, chosen)))
+
+    def gather_many(self, array: ir.Value, items: list[Any], positions: list[int], node: ast.AST) -> Any:
+        """Several integer arrays of one shape: ``a[i, j]``."""
+        if len(positions) != len(items):
+            raise self.refuse(node, "several index arrays together with slices", "Write a loop.")
+        sizes = self.broadcast([self.shape(i) for i in items], node)
+        parts = [self.operand(i, sizes) for i in items]
+        element = lambda index: self.element(array, [p(index) for p in parts])
+        return self.materialise(Lazy(element, tuple(sizes), array.type.dtype, (array, *items)))
+
+    # -- writing -----------------------------------------------------------------------------------------------
+    def store_item(self, target: ast.Subscript, v: Any) -> None:
+        """``array[index] = v``."""
+        array = self.eval(target.value)
+        index = self.eval(target.slice)
+        if isinstance(array, Record) and isinstance(index, Py):
+            self.store_record(array, index.value, v, target)
+            return
+        if not (isinstance(array, ir.Value) and ir.is_array(array)):
+            raise self.refuse(target, f"{describe(array)} cannot be written to", "Write to array elements.")
+        if isinstance(index, Py) and isinstance(index.value, str):
+            self.assign_array(self.field_view(array, index.value, target), v, target)
+            return
+        items = self.entries(array, index, target)
+        if any(isinstance(i, ir.Value) and ir.is_array(i) for i in items):
+            self.scatter(array, items, v, None, target)
+        elif all(self.is_index(i) for i in items):
+            where = [self.index(i, array, k, target) for k, i in enumerate(items)]
+            self.store_element(array, where, v, target)
+        else:
+            self.assign_array(self.slice_view(array, items, target), v, target)
+
+    def store_element(self, array: ir.Value, index: list[ir.Value], v: Any, node: ast.AST) -> None:
+        """Write one element."""
+        self.check_writable(array, node)
+        if isinstance(array.type.dtype, types.Record):
+            self.store_whole_record(array, index, v, node)
+            return
+        value = self.cast(self.scalar(v, node), array.type.dtype)
+        array, where = self.folded(array, index)
+        self.b.store(array, where, value)
+        self.forget_loads()
+
+    def check_writable(self, array: ir.Value, node: ast.AST) -> None:
+        """Raise for an array that is a constant."""
+        root = self.root(array)
+        if isinstance(root, ir.Value) and root.op is not None and root.op.kind == "frozen":
+            raise self.refuse(node, f"the global array '{root.name}' is written to, and Numba freezes global arrays",
+                              "Pass it as an argument.")
+
+    def assign_array(self, dst: ir.Value, v: Any, node: ast.AST) -> None:
+        """``dst[...] = v`` for an array or view."""
+        self.check_writable(dst, node)
+        if not isinstance(v, ir.Value | Lazy):
+            raise self.refuse(node, f"{describe(v)} is assigned to a part of an array", "Assign numbers or arrays.")
+        if not _is_scalar(v) and self.overlaps(dst, v):
+            v = self.materialise(v) if isinstance(v, Lazy) else self.copied(v)
+        sizes = self.shape(dst)
+        if not _is_scalar(v):
+            self.check_fits(self.shape(v), sizes, node)
+        get = self.operand(v, sizes)
+        with self.for_each(sizes) as index:
+            value = self.cast(get(index), dst.type.dtype)
+            array, where = self.folded(dst, index)
+            self.b.store(array, where, value)
+        self.forget_loads()
+
+    def check_fits(self, have: list, want: list, node: ast.AST) -> None:
+        """Sizes assigned to sizes: equal, or 1."""
+        if len(have) > len(want):
+            raise self.refuse(node, f"a {len(have)}-D array is assigned to {len(want)} dimensions", "Index or reshape it.")
+        for n, m in zip(have, want[len(want) - len(have) :], strict=True):
+            if n is m or ir.is_const(n, 1):
+                continue
+            if isinstance(n, ir.Const) and isinstance(m, ir.Const) and n.value == m.value:
+                continue
+            fits = self.apply("or", self.apply("eq", n, m), self.apply("eq", n, self.integer(1)))
+            self.b.op("check", [fits], attrs={"error": "ValueError", "message": "cannot assign an array of this size here"})
+
+    def overlaps(self, dst: ir.Value, v: Any) -> bool:
+        """Whether an expression may read what is being written, other than element by element in place."""
+        root = self.root(dst)
+        for a in _reads(v):
+            if a is dst:
+                continue
+            other = self.root(a)
+            if root is None or other is None or root is other:
+                if a.type.dtype == dst.type.dtype:
+                    return True
+        return False
+
+    def copied(self, a: ir.Value, dtype: Any = None) -> ir.Value:
+        """A copy of an array, converted."""
+        dtype = dtype or a.type.dtype
+        sizes = self.shape(a)
+        if isinstance(dtype, types.Record):
+            out = self.alloc(sizes, dtype, None)
+            self.b.op("copy", [out, a])
+            return out
+        return self.materialise(Lazy(lambda i: self.element(a, list(i)), tuple(sizes), dtype, (a,)))
+
+    def update_item(self, target: ast.Subscript, op: ast.operator, value: ast.expr, node: ast.AST) -> None:
+        """``array[index] op= value``."""
+        array = self.eval(target.value)
+        index = self.eval(target.slice)
+        if isinstance(array, Record):
+            old = self.record_field(array, index.value, node)
+            self.store_record(array, index.value, self.binary(type(op), old, self.eval(value), node), target)
+            return
+        if isinstance(index, Py) and isinstance(index.value, str):
+            self.update_array(self.field_view(array, index.value, target), op, self.eval(value), node)
+            return
+        array = self.as_array(array, target)
+        items = self.entries(array, index, target)
+        v = self.eval(value)
+        if any(isinstance(i, ir.Value) and ir.is_array(i) for i in items):
+            self.scatter(array, items, v, op, target)
+        elif all(self.is_index(i) for i in items):
+            where = [self.index(i, array, k, target) for k, i in enumerate(items)]
+            self.update_element(array, where, op, v, node)
+        else:
+            self.update_array(self.slice_view(array, items, target), op, v, node)
+
+    def update_element(self, array: ir.Value, index: list, op: ast.operator, v: Any, node: ast.AST) -> None:
+        """``element op= v``."""
+        self.check_writable(array, node)
+        dtype = array.type.dtype
+        if isinstance(op, ast.Add | ast.Sub) and ir.is_float(dtype):
+            x = self.scalar(v, node)
+            if isinstance(op, ast.Sub):
+                x = self.apply("neg", x)
+            fits = scalars.result_type("add", (dtype, x.type)) == dtype
+            if fits:
+                array, where = self.folded(array, index)
+                self.b.accum(array, where, self.cast(x, dtype))
+                self.forget_loads()
+                return
+        old = self.element(array, index, node)
+        self.store_element(array, index, self.binary(type(op), old, self.scalar(v, node), node), node)
+
+    def update_array(self, dst: ir.Value, op: ast.operator, v: Any, node: ast.AST) -> None:
+        """``dst op= v`` for an array or view."""
+        self.check_writable(dst, node)
+        if not _is_scalar(v) and self.overlaps(dst, v):
+            v = self.materialise(v) if isinstance(v, Lazy) else self.copied(v)
+        sizes = self.shape(dst)
+        if not _is_scalar(v):
+            self.check_fits(self.shape(v), sizes, node)
+        get = self.operand(v, sizes)
+        with self.for_each(sizes) as index:
+            self.update_element(dst, list(index), op, get(index), node)
+        self.forget_loads()
+
+    def scatter(self, array: ir.Value, items: list, v: Any, op: Any, node: ast.AST) -> None:
+        """``array[fancy] (op)= v``."""
+        positions = [k for k, i in enumerate(items) if isinstance(i, ir.Value) and ir.is_array(i)]
+        chosen = items[positions[0]]
+        v = self.materialise(v) if isinstance(v, Lazy) else v
+        if isinstance(chosen.type.dtype, types.Boolean) and len(items) == 1 and _is_scalar(v):
+            with self.for_each(self.shape(chosen)) as index:
+                test = self.element(chosen, list(index))
+                branch = self.nested("if", [test], blocks=[ir.Block(), ir.Block()])
+                with self.inside(branch.blocks[0]):
+                    self.put(array, list(index), op, v, node)
+            self.forget_loads()
+            return
+        if len(positions) > 1 or len(items) > 1 or chosen.type.ndim > 1:
+            raise self.refuse(node, "assignment through this mixture of index arrays and slices", "Write a loop.")
+        if isinstance(chosen.type.dtype, types.Boolean):
+            chosen = self.call_function(_nonzero(), [chosen], {}, node)
+        sizes = self.shape(chosen)
+        if not _is_scalar(v):
+            self.check_fits(self.shape(v), sizes, node)
+        get = self.operand(v, sizes)
+        if op is not None:  # NumPy reads all before it writes: repeated indices count once
+            old = self.materialise(self.gather(array, [chosen], node))
+            new = self.binary(type(op), old, v, node)
+            get = self.operand(self.materialise(new), sizes)
+        with self.for_each(sizes) as index:
+            self.put(array, [self.element(chosen, list(index))], None, get(index), node)
+        self.forget_loads()
+
+    def put(self, array: ir.Value, index: list, op: Any, v: Any, node: ast.AST) -> None:
+        """Write or update one element."""
+        if op is None:
+            self.store_element(array, index, v, node)
+        else:
+            self.update_element(array, index, op, v, node)
+
+    # -- records --------------------------------------------------------------------------------------------------
+    def field_view(self, array: ir.Value, name: str, node: ast.AST) -> ir.Value:
+        """``array["name"]``: the strided view of one field."""
+        dtype = array.type.dtype
+        if not isinstance(dtype, types.Record) or name not in dtype.fields:
+            raise self.refuse(node, f"{describe(array)} has no field '{name}'", "Use a field of its dtype.")
+        t = types.Array(dtype.typeof(name), array.type.ndim, "A")
+        spec = ir.View("field", name=name)
+
+        def make() -> ir.Value:
+            v = self.b.op("view", [array], [t], attrs={"spec": spec}).result
+            self.sizes[v] = self.shape(array)
+            self.roots[v] = self.root(array)
+            return v
+
+        return self.shared(("field", array, name), make)
+
+    def record_field(self, r: Record, name: str, node: ast.AST) -> Any:
+        """``array[i].name``."""
+        return self.element(self.field_view(r.array, name, node), list(r.index), node)
+
+    def store_record(self, r: Record, name: str, v: Any, node: ast.AST) -> None:
+        """``array[i].name = v``."""
+        self.store_element(self.field_view(r.array, name, node), list(r.index), v, node)
+
+    def store_field(self, target: Any, v: Any) -> None:
+        """``x.name = v``."""
+        owner = self.eval(target.value)
+        if isinstance(owner, Record):
+            self.store_record(owner, target.attr, v, target)
+            return
+        if isinstance(owner, ir.Value) and ir.is_array(owner):
+            part = self.attribute(owner, target.attr, target)
+            if isinstance(part, ir.Value) and ir.is_array(part):
+                self.assign_array(part, v, target)
+                return
+        raise self.refuse(target, f"assignment to an attribute of {describe(owner)}", "Write to array elements.")
+
+    def store_whole_record(self, array: ir.Value, index: list, v: Any, node: ast.AST) -> None:
+        """``array[i] = record``."""
+        names = list(array.type.dtype.fields)
+        if isinstance(v, Record):
+            values = [self.record_field(v, n, node) for n in names]
+        elif isinstance(v, Tup) and len(v.items) == len(names):
+            values = list(v.items)
+        else:
+            raise self.refuse(node, f"{describe(v)} is assigned to a record", "Assign a record or its fields.")
+        for n, x in zip(names, values, strict=True):
+            self.store_element(self.field_view(array, n, node), index, x, node)
+
+    # -- attributes --------------------------------------------------------------------------------------------------
+    def array_attribute(self, a: Any, name: str, node: ast.AST) -> Any:
+        """An attribute of an array."""
+        if name == "shape":
+            return Tup(tuple(self.shape(a)))
+        if name == "ndim":
+            return self.integer(len(self.shape(a)))
+        if name == "size":
+            n: ir.Value = self.integer(1)
+            for s in self.shape(a):
+                n = self.apply("mul", n, s)
+            return n
+        if name == "dtype":
+            return Py(_dtype(a))
+        if name == "T":
+            return self.transposed(a, tuple(reversed(range(a.type.ndim))))
+        if name in ("real", "imag"):
+            return self.part_view(a, name, node)
+        if name == "itemsize":
+            return self.integer(a.type.dtype.bitwidth // 8)
+        if name == "flat":
+            return self.flat(a, node)
+        if isinstance(a.type.dtype, types.Record) and name in a.type.dtype.fields:
+            return self.field_view(a, name, node)
+        return Method(a, name)
+
+    def part_view(self, a: ir.Value, name: str, node: ast.AST) -> Any:
+        """``a.real`` and ``a.imag`` of an array."""
+        if not isinstance(a.type.dtype, types.Complex):
+            return a if name == "real" else self.elementwise("imag", [a], node)
+        part = types.float32 if a.type.dtype == types.complex64 else types.float64
+        t = types.Array(part, a.type.ndim, "A")
+
+        def make() -> ir.Value:
+            v = self.b.op("view", [a], [t], attrs={"spec": ir.View(name)}).result
+            self.sizes[v] = self.shape(a)
+            self.roots[v] = self.root(a)
+            return v
+
+        return self.shared((name, a), make)
+
+
+def _is_scalar(a: Any) -> bool:
+    return isinstance(a, ir.Value) and not ir.is_array(a)
+
+
+def _dtype(a: Any) -> Any:
+    if isinstance(a, Lazy):
+        return a.dtype
+    return a.type.dtype if ir.is_array(a) else a.type
+
+
+def _reads(a: Any) -> tuple:
+    if isinstance(a, Lazy):
+        return a.reads
+    return (a,) if isinstance(a, ir.Value) and ir.is_array(a) else ()
+
+
+def _special(name: str) -> str:
+    return name
+
+
+def _nonzero() -> Any:
+    from .pieces import nonzero
+
+    return nonzero
+
+
+__all__ = ["Arrays", "get_array_index_type"]
