@@ -1,5 +1,22 @@
 """Derivatives of Numba functions, as Numba functions: see ``docs/guide/njit.md``."""
 
-from .api import grad, hvp, jet, jvp, value_and_grad, vjp
+from .api import explain, grad, hessian, hvp, jacfwd, jacrev, jet, jvp, show_source, value_and_grad, vjp
+from .custom import checkpoint, custom_jvp, custom_vjp, stop_gradient
 
-__all__ = ["grad", "hvp", "jet", "jvp", "value_and_grad", "vjp"]
+__all__ = [
+    "checkpoint",
+    "custom_jvp",
+    "custom_vjp",
+    "explain",
+    "grad",
+    "hessian",
+    "hvp",
+    "jacfwd",
+    "jacrev",
+    "jet",
+    "jvp",
+    "show_source",
+    "stop_gradient",
+    "value_and_grad",
+    "vjp",
+]

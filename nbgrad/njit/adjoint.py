@@ -66,7 +66,7 @@ class _Adjoint(CallRules, Shadows, Residuals):
         self.counts: dict[ir.Op, ir.Value] = {}
         self.reverse_iv: dict[ir.Op, ir.Value] = {}
         self.shadow: dict[ir.Value, ir.Value] = {}
-        self.split = len(f.body.ops)
+        self.sizes: dict[tuple, ir.Value] = {}
         self.line: Any = None
         self.free: set[ir.Value] = set()  # accumulators whose order of summation does not matter
 

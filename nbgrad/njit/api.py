@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from numba import njit as numba_njit
+from numba import typeof, types
 from numba.core.dispatcher import Dispatcher
 
 from ..errors import ArgumentError, DTypeError, message
-from . import derive, library  # noqa: F401  (the library registers NumPy's functions)
-from .door import Transformation, dispatcher
+from . import derive, jacobians, library, report  # noqa: F401  (the library registers NumPy's functions)
+from .door import Transformation, dispatcher, program
 from .front.objects import Tup
 from .front.source import python_function
 
@@ -146,3 +147,61 @@ def hvp(f: Callable, argnums: ArgNums = 0, *, cache: bool = True) -> Any:
         return derive.hessian_product(it, f, _items("hvp", args[0]), args[1], argnums)
 
     return _transformation("hvp", f, handler, _named("args", "v"), (argnums,), cache)
+
+
+def jacrev(f: Callable, argnums: ArgNums = 0, *, cache: bool = True) -> Any:
+    """The Jacobian by reverse mode: ``J(*args)`` of shape ``value.shape + argument.shape``; one sweep an element of the value."""
+    f, argnums = _checked("jacrev", f, argnums)
+
+    def handler(it: Any, args: list[Any]) -> Any:
+        return jacobians.jacrev(it, f, args, argnums)
+
+    return _transformation("jacrev", f, handler, _parameters(f), (argnums,), cache)
+
+
+def jacfwd(f: Callable, argnums: ArgNums = 0, *, cache: bool = True) -> Any:
+    """The Jacobian by forward mode: ``J(*args)`` of shape ``value.shape + argument.shape``; one run an element of the argument."""
+    f, argnums = _checked("jacfwd", f, argnums)
+
+    def handler(it: Any, args: list[Any]) -> Any:
+        return jacobians.jacfwd(it, f, args, argnums)
+
+    return _transformation("jacfwd", f, handler, _parameters(f), (argnums,), cache)
+
+
+def hessian(f: Callable, argnums: ArgNums = 0, *, cache: bool = True) -> Any:
+    """The Hessian of a function that returns one number: ``H(*args)`` of shape ``argument.shape + argument.shape``.
+
+    With a tuple of argnums a tuple of rows of blocks. Forward over reverse: one gradient's tangent an element.
+    """
+    f, argnums = _checked("hessian", f, argnums)
+
+    def handler(it: Any, args: list[Any]) -> Any:
+        return jacobians.hessian(it, f, args, argnums)
+
+    return _transformation("hessian", f, handler, _parameters(f), (argnums,), cache)
+
+
+def show_source(g: Any, *args: Any) -> str:
+    """The text of the program that a derivative made here runs for these arguments (or Numba types of them)."""
+    return _program("show_source", g, args).source.text
+
+
+def explain(g: Any, *args: Any) -> str:
+    """What a derivative does with these arguments (or types): what is kept for the reverse sweep, what is computed again."""
+    return report.explain(g._nbgrad_transformation, _program("explain", g, args))
+
+
+def _program(name: str, g: Any, args: Sequence[Any]) -> Any:
+    t = getattr(g, "_nbgrad_transformation", None)
+    if t is None:
+        raise DTypeError(
+            message(f"njit.{name}", "the function", getattr(g, "__name__", type(g).__name__), "a derivative made by nbgrad.njit",
+                    "Pass grad(f), not f.")
+        )
+    full = list(args) + [p.default for p in t.parameters[len(args) :]]
+    if any(a is inspect.Parameter.empty for a in full) or len(full) > len(t.parameters):
+        raise ArgumentError(
+            message(f"njit.{name}", "the arguments", f"{len(args)} of them", f"{len(t.parameters)}, those of a call")
+        )
+    return program(t, [a if isinstance(a, types.Type) else typeof(a) for a in full])[0]

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from numba import types
 
 from . import ir
 from .alias import written
+
+
+class Fixed(NamedTuple):
+    """An argument of a call that is a Python constant: a flag, a string, None."""
+
+    value: Any
 
 
 class CallRules:
@@ -28,18 +34,16 @@ class CallRules:
         if not any(self.activity.active(r) for r in op.results):
             return
         from .front.build import Interpreter
+        from .front.calls import of_type
         from .front.objects import Tup
 
         kept = {a: self.kept(op, a) for a in dict.fromkeys([*op.args, *op.results]) if ir.is_array(a)}
         cts = [self.result_cotangent(r, adj) for r in op.results]
         args = _objects(op.attrs["structure"], iter([kept.get(a, a) for a in op.args]))
-        outs = [kept.get(r, r) for r in op.results]
-        single = len(outs) == 1
+        outs = of_type(op.attrs["type"], iter([kept.get(r, r) for r in op.results]))
         it = Interpreter.inside_block(self.f, self.b)
-        got = it.call_rule(
-            op.attrs["rule"].vjp,
-            [Tup(tuple(args)), outs[0] if single else Tup(tuple(outs)), cts[0] if single else Tup(tuple(cts))],
-        )
+        it.active_results = [self.activity.active(r) for r in op.results]
+        got = it.call_rule(op.attrs["rule"].vjp, [Tup(tuple(args)), outs, of_type(op.attrs["type"], iter(cts))])
         for a, c in zip(op.args, _flat(op.attrs["structure"], got), strict=True):
             if not self.activity.active(a):
                 continue
@@ -134,20 +138,26 @@ class CallRules:
 def _splice(block: ir.Block, new: ir.Block, op: ir.Op, after: bool) -> None:
     """Insert the operations of ``new`` before or after an operation."""
     at = block.ops.index(op) + (1 if after else 0)
+    while after and at < len(block.ops) and block.ops[at].kind == "shape":
+        at += 1
     for o in new.ops:
         o.block = block
     block.ops[at:at] = new.ops
 
 
 def _objects(structure: list, it: Any) -> list:
-    from .front.objects import Tup
+    """The objects of a call: values, tuples of them, and Python constants."""
+    from .front.objects import Py, Tup
 
-    return [next(it) if g == 1 else Tup(tuple(_objects(g, it))) for g in structure]
+    return [
+        next(it) if g == 1 else Py(g.value) if isinstance(g, Fixed) else Tup(tuple(_objects(g, it))) for g in structure
+    ]
 
 
 def _flat(structure: list, got: Any) -> list:
     """What a vjp returned, an entry for each flat argument."""
     out: list = []
     for g, c in zip(structure, got.items):
-        out += [c] if g == 1 else _flat(g, c)
+        if not isinstance(g, Fixed):
+            out += [c] if g == 1 else _flat(g, c)
     return out

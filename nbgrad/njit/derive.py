@@ -277,16 +277,20 @@ def taylor(
     check_count(name, len(given), len(wrt))
     pairs = [(w.index(v), t) for v, t in zip(wrt, given, strict=True) if ir.is_float(v.type)]
     p = tangent(w.fn, [k for k, _ in pairs], order)
+    directions = dict(pairs)
     series = []
-    for k, t in pairs:
+    for k in p.inputs:
         q = w.params[k]
         for n in range(order):
-            series.append(first_tangent(w, q, t) if n == 0 else w.zeros_like(t) if ir.is_array(q) else scalars.zero(q.type))
+            if n == 0 and k in directions:
+                series.append(first_tangent(w, q, directions[k]))
+            else:
+                series.append(w.zeros_like(w.values[q]) if ir.is_array(q) else scalars.zero(q.type))
     out = inline(p.fn, [*(w.values[q] for q in w.params), *series], it.b)
     r = program.built.result
     if isinstance(r, Py):
         outs = [q for q in w.written if ir.is_float(q.type)]
-        tangent_of = {k: series[i * order : (i + 1) * order] for i, (k, _) in enumerate(pairs)}
+        tangent_of = {k: series[i * order : (i + 1) * order] for i, k in enumerate(p.inputs)}
         value = _maybe_tuple([w.values[q] for q in outs])
         coefficients = [
             _maybe_tuple([tangent_of[w.index(q)][n] if w.index(q) in tangent_of else w.zeros_like(w.values[q]) for q in outs])

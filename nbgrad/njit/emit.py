@@ -18,6 +18,7 @@ from numba import types
 from numba.np.numpy_support import as_dtype
 
 from . import ir, runtime, scalars
+from .calls import Fixed
 
 MAX_TEXT = 160
 RESERVED = {"np", "math", "range", "prange", "float", "int", "bool", "complex", "abs", "min", "max", "get", "put", "grow",
@@ -129,28 +130,31 @@ class _Emitter:
     # -- expressions written where they are used ------------------------------------------------------------
     def choose_inlined(self, block: ir.Block) -> None:
         """Pure operations used once, by an operation of the same block with nothing in between that could matter."""
-        last_write = -1
         users: dict[ir.Value, int] = {}
-        position = {}
-        for k, op in enumerate(block.ops):
-            position[op] = k
-            for v in op.args:
-                users[v] = k
-        writes = [-1] * (len(block.ops) + 1)
-        for k, op in enumerate(block.ops):
-            writes[k] = last_write
-            if op.blocks or op.kind in ("store", "accum", "copy", "add", "call", "effect", "push", "pop"):
-                last_write = k
         for k, op in enumerate(block.ops):
             for b in op.blocks:
                 self.choose_inlined(b)
+            for v in op.args:
+                users[v] = k
+        writes = [-1] * (len(block.ops) + 1)
+        last = -1
+        for k, op in enumerate(block.ops):
+            writes[k] = last
+            if op.blocks or op.kind in ("store", "accum", "copy", "add", "call", "effect", "push", "pop"):
+                last = k
+        place: dict[int, int] = {}  # where the text of an operation ends up
+        for k in range(len(block.ops) - 1, -1, -1):
+            op = block.ops[k]
+            place[k] = k
             if op.kind not in ("apply", "cast", "load") or self.uses[op.result] != 1:
                 continue
             user = users.get(op.result)
             if user is None or (block.ops[user].blocks and block.ops[user].kind != "for"):
                 continue
-            if op.kind == "load" and writes[user] > k:
+            at = place[user]
+            if op.kind == "load" and writes[at] > k:
                 continue
+            place[k] = at
             self.inlined.add(op)
 
     def expression(self, op: ir.Op) -> str:
@@ -322,8 +326,9 @@ class _Emitter:
             text = f"{args[0]} @ {args[1]}"
         else:
             text = f"{self.function(f)}({', '.join(args)})"
-        targets = [self.name(r) for r in op.results]
-        self.put(f"{', '.join(targets)} = {text}" if targets else text)
+        names = iter([self.name(r) for r in op.results])
+        target = _target(op.attrs["type"], names)
+        self.put(f"{target} = {text}" if op.results else text)
 
     def function(self, f: Any) -> str:
         """The name a function is called by."""
@@ -467,6 +472,14 @@ class _Emitter:
             self.depth -= 1
 
 
+def _target(t: Any, names: Iterator[str]) -> str:
+    """The left side that takes an object of a type apart."""
+    if isinstance(t, types.BaseTuple):
+        items = [_target(i, names) for i in t.types]
+        return f"({', '.join(items)},)" if items else "_"
+    return "_" if isinstance(t, types.NoneType) else next(names)
+
+
 def _mentions(text: str, names: set[str]) -> bool:
     word = ""
     for c in text + " ":
@@ -499,6 +512,8 @@ def _real(v: float) -> str:
 def _grouped(group: Any, it: Iterator[str]) -> str:
     if group == 1:
         return next(it)
+    if isinstance(group, Fixed):
+        return repr(group.value)
     items = [_grouped(g, it) for g in group]
     return f"({', '.join(items)},)"
 

@@ -76,6 +76,7 @@ TEXT = {
     "round": "np.rint({})",
     "sgn": "np.sign({})",
     "radd": "radd({}, {})",
+    "stop": "{}",
 }
 for _n in "sin cos tan sinh cosh tanh exp exp2 expm1 log log2 log10 log1p sqrt cbrt floor ceil".split():
     TEXT[_n] = f"np.{_n}({{}})"
@@ -87,7 +88,7 @@ RULES_OF = {"max": "maximum", "min": "minimum", "mod": "remainder", "radd": "add
 # results that have no derivative
 FLAT = frozenset(
     "floordiv and or not bitand bitor bitxor shl shr invert lt le gt ge eq ne isnan isinf isfinite signbit "
-    "floor ceil trunc round sgn heaviside".split()
+    "floor ceil trunc round sgn heaviside stop".split()
 )
 BOOLEAN = frozenset("and or not lt le gt ge eq ne isnan isinf isfinite signbit".split())
 # partials of these may be infinite where the cotangent is zero: zero wins; other products are plain ones
@@ -99,7 +100,7 @@ SINGULAR = frozenset(
 CHEAP = frozenset(
     "add sub mul div neg floordiv mod and or not bitand bitor bitxor shl shr invert lt le gt ge eq ne where max min abs "
     "real imag conj complex square cube reciprocal isnan isinf isfinite maximum minimum copysign keep drop zmul radd "
-    "floor ceil trunc sgn deg2rad rad2deg sqrt".split()
+    "floor ceil trunc stop sgn deg2rad rad2deg sqrt".split()
 )
 
 
@@ -204,8 +205,16 @@ def result_type(name: str, arg_types: tuple) -> Any:
 
 INTEGRAL = frozenset(
     "add sub mul neg pow floordiv mod bitand bitor bitxor shl shr invert where max min abs maximum minimum "
-    "fmax fmin square cube conj real imag sgn radd".split()
+    "fmax fmin square cube conj real imag sgn radd stop".split()
 )
+
+
+def arity(name: str) -> int:
+    """How many arguments a function takes."""
+    text = TEXT.get(name)
+    if text is None:
+        return REGISTRY[name].nin or 1
+    return text.count("{}") or len({c for c in "0123" if f"{{{c}}}" in text})
 
 
 def fold(name: str, values: Sequence[Any]) -> Any:

@@ -54,6 +54,8 @@ class Shadows:
     prelude: dict[ir.Block, list[ir.Op]]
     order: dict[ir.Op, int]
     counts: dict[ir.Op, ir.Value]
+    sizes: dict[tuple, ir.Value]
+    count: Any
 
     def first(self, block: ir.Block) -> Prelude:
         """Writes what runs first in the reverse of a block."""
@@ -99,23 +101,61 @@ class Shadows:
         """The shadow of the array a condition has chosen; one made in a branch gets its shadow here."""
         assert op.block is not None
         k = op.results.index(a)
+        for block in op.blocks:  # these come first
+            self.outer_shadow(block.yields[k], block)
         b = self.first(op.block)
         new = b.op("if", [op.args[0]], blocks=[ir.Block(), ir.Block()])
         for block, nb in zip(op.blocks, new.blocks, strict=True):
             y = block.yields[k]
             inner = ir.Builder(nb)
-            inside = y.home is not None and y.home.within(block)
-            nb.yields = [self.new_shadow(a, inner) if inside else self.shadow_of(y)]
+            nb.yields = [self.new_shadow(a, inner) if self.made_in(y, block) else self.shadow_in(inner, y, block)]
         layouts = {nb.yields[0].type.layout for nb in new.blocks}
         t = a.type if len(layouts) > 1 else nb.yields[0].type
         new.results = [ir.Value(t, "d_" + a.name, new)]
         return new.result
 
+    @staticmethod
+    def made_in(a: ir.Value, block: ir.Block) -> bool:
+        """Whether the memory of a handle was allocated inside a block."""
+        while a.op is not None and a.op.kind == "view" and a.home is not None and a.home.within(block):
+            a = a.op.args[0]
+        return a.home is not None and a.home.within(block)
+
+    def outer_shadow(self, a: ir.Value, block: ir.Block) -> None:
+        """Make the shadow of the outer array a handle leads to."""
+        while a.home is not None and a.home.within(block) and a.op is not None and a.op.kind == "view":
+            a = a.op.args[0]
+        if a.home is None or not a.home.within(block):
+            self.shadow_of(a)
+
+    def shadow_in(self, b: ir.Builder, a: ir.Value, block: ir.Block) -> ir.Value:
+        """The shadow of an outer array, or of a view that is made of it inside a branch, written again here."""
+        if a.home is None or not a.home.within(block):
+            return self.shadow_of(a)
+        op = a.op
+        assert op is not None
+        base = self.shadow_in(b, op.args[0], block)
+        args = [self.again(b, v, block) for v in op.args[1:]]
+        kind = a.type.copy(layout="A") if base.type.layout != "C" else a.type
+        return b.op("view", [base, *args], [kind], attrs=dict(op.attrs)).result
+
+    def again(self, b: ir.Builder, v: ir.Value, block: ir.Block) -> ir.Value:
+        """An index computed inside a branch, computed again before the branch is entered backwards."""
+        if v.home is None or not v.home.within(block):
+            return v
+        if v.op is None or v.op.kind not in ("apply", "cast"):
+            raise UnsupportedError(
+                f"njit: a part of an array is chosen by a condition, with an index that is only known inside its branch "
+                f"({v.name or 'an element'}). Compute the index before the condition."
+            )
+        args = [self.again(b, a, block) for a in v.op.args]
+        return b.op(v.op.kind, args, [v.type], attrs=dict(v.op.attrs)).result
+
     def branch_shadows(self, op: ir.Op, block: ir.Block) -> None:
         """At the start of a reversed branch: arrays made in it take the shadow of the condition's result."""
         for k, r in enumerate(op.results):
             y = block.yields[k]
-            if not ir.is_array(r) or not self.activity.active(r) or y.home is None or not y.home.within(block):
+            if not ir.is_array(r) or not self.activity.active(r) or not self.made_in(y, block):
                 continue
             s = self.shadow_of(r)
             if y.op is not None and y.op.kind in ("alloc", "call") and y.home is block and y not in self.shadow:
@@ -129,14 +169,15 @@ class Shadows:
         found = self.known_size(a, axis, ())
         if found is not None:
             return found
+        made = self.sizes.get((a, axis))
+        if made is not None:
+            return made
         home = a.home
         assert home is not None
         op = ir.Op("shape", [a], [types.intp], {"axis": axis}, name="n")
         op.block = home
-        at = 0 if a.op is None else home.ops.index(a.op) + 1
-        if home is self.f.body and a.op is None:
-            at = 0
-        home.ops.insert(at, op)
+        home.ops.insert(0 if a.op is None else home.ops.index(a.op) + 1, op)
+        self.sizes[a, axis] = op.result
         return op.result
 
     def known_size(self, a: ir.Value, axis: int, assumed: tuple) -> ir.Value | None:
@@ -192,7 +233,7 @@ class Shadows:
         assert op.block is not None
         cycle = self.permutation(op, op.results.index(a)) or []
         b = self.first(op.block)
-        n = self.count(op) if op.kind == "while" or op.attrs.get("exit") else scalars.apply(  # type: ignore[attr-defined]
+        n = self.count(op) if op.kind == "while" or op.attrs.get("exit") else scalars.apply(
             b, "max", scalars.apply(b, "sub", op.args[1], op.args[0]), ir.Const(0, types.intp)
         )
         turns = scalars.apply(b, "mod", n, ir.Const(len(cycle), types.intp))

@@ -26,8 +26,8 @@ PIECEWISE = frozenset(
 class Pushforward(NamedTuple):
     """A program with tangents.
 
-    Parameters of ``fn``: those of the program, then ``order`` tangents of each parameter in ``inputs``. Results: those of
-    the program, then ``order`` coefficients for each.
+    Parameters of ``fn``: those of the program, then ``order`` tangents of each parameter in ``inputs`` (the wanted ones, and
+    arrays that active numbers are written to). Results: those of the program, then ``order`` coefficients for each.
     """
 
     fn: ir.Function
@@ -58,6 +58,11 @@ class _Tangent:
     def run(self) -> Pushforward:
         """Parameters, body, results."""
         f = self.f
+        self.wrt += [
+            k
+            for k, p in enumerate(f.params)
+            if ir.is_array(p) and k not in self.wrt and self.activity.active(p)
+        ]
         for k in self.wrt:
             p = f.params[k]
             self.series[p] = [f.add_param(p.type, f"{p.name}_d{n}") for n in range(1, self.order + 1)]
@@ -339,15 +344,15 @@ class _Tangent:
             raise UnsupportedError("njit: a Taylor series of order > 1 through an opaque call; use nested jvp.")
         from .calls import _objects
         from .front.build import Interpreter
-        from .front.objects import Tup
+        from .front.calls import of_type
+        from .front.objects import Tup, leaves
 
         args = _objects(op.attrs["structure"], iter(op.args))
         tangents = [self.of(a)[0] if ir.is_float(a.type) else ir.Const(0, ir.types.intp) for a in op.args]
-        outs: Any = op.results[0] if len(op.results) == 1 else Tup(tuple(op.results))
+        outs = of_type(op.attrs["type"], iter(op.results))
         it = Interpreter.inside_block(self.f, self.b)
         dargs = _objects(op.attrs["structure"], iter(tangents))
         got = it.call_rule(op.attrs["rule"].jvp, [Tup(tuple(args)), outs, Tup(tuple(dargs))])
-        items = (got,) if len(op.results) == 1 else got.items
-        for r, c in zip(op.results, items, strict=True):
+        for r, c in zip(op.results, leaves(got) or (), strict=True):
             if ir.is_float(r.type):
                 self.series[r] = [it.fitted(c, r) if ir.is_array(r) else scalars.cast(self.b, it.number(c), r.type)]

@@ -15,6 +15,7 @@ from ..memory.scope import register
 from ..state import state
 from ..tensor import Level, Meta, Tensor, level_of, shallow
 from .base import OUT, Operator
+from .symbolic import Symbolic
 
 CONSTANT = "constant"  # a captured value made by nbgrad itself: a number, zeros, ones
 ARRAY = "array"  # a captured NumPy array of the user's
@@ -200,8 +201,10 @@ def unusual(
             o._meta.inference = True
 
 
-def cast(x: Tensor, dtype: np.dtype) -> Tensor:
+def cast(x: Any, dtype: np.dtype) -> Tensor:
     """Convert the dtype; differentiable between floating and complex dtypes."""
+    if isinstance(x, Symbolic):
+        return x.cast(dtype)
     if x._data.dtype == dtype:
         return x
     from .base import REGISTRY

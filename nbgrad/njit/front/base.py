@@ -40,6 +40,7 @@ class Base:
         self.loop_types: dict[Any, list] = {}  # types carried round a loop, found in an earlier attempt
         self.unrolled = 1
         self.uses_parallel = False
+        self.active_results: list[bool] = []  # which results of the call whose rule is written have cotangents
         self.deps: dict[Any, None] = {}
 
     # -- places and errors ---------------------------------------------------------------------------

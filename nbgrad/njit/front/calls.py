@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import math
 import operator
 from typing import Any
@@ -15,6 +16,7 @@ from numba.np.numpy_support import from_dtype
 from numba.np.ufunc.dufunc import DUFunc
 
 from .. import ir, rules, scalars
+from ..calls import Fixed
 from . import pieces, source
 from .arrays import Arrays
 from .base import Frame, describe
@@ -109,7 +111,7 @@ class Calls(Arrays):
         if f in rules.SUBSTITUTES:
             return self.inline(rules.SUBSTITUTES[f], args, kwargs, node)
         if f in rules.RULES:
-            return self.opaque(rules.RULES[f], args, node)
+            return self.opaque(rules.RULES[f], self.positional(f, args, kwargs, node), node)
         if f in scalars.FROM_PYTHON and not kwargs:
             return self.call_scalar(f, args, kwargs, node)
         return self.call_user(f, args, kwargs, node)
@@ -212,23 +214,37 @@ class Calls(Arrays):
             self.b.store(out, index, self.cast(v, t))
         return out
 
+    def positional(self, f: Any, args: list[Any], kwargs: dict[str, Any], node: ast.AST) -> list[Any]:
+        """Arguments in order, keywords put where the function has them."""
+        if not kwargs:
+            return args
+        parameters = list(inspect.signature(f).parameters.values())
+        out = list(args)
+        last = max((k for k, p in enumerate(parameters) if p.name in kwargs), default=-1)
+        for p in parameters[len(args) : last + 1]:
+            out.append(kwargs[p.name] if p.name in kwargs else self.wrap(p.default, p.name, node))
+        unknown = set(kwargs) - {p.name for p in parameters}
+        if unknown:
+            raise self.refuse(node, f"the argument '{unknown.pop()}' of '{_name(f)}'", "Check its parameters.")
+        return out
+
     def opaque(self, rule: rules.Rule, args: list[Any], node: ast.AST) -> Any:
         """A call kept as it is, with its rules."""
         args = [self.materialise(a) if isinstance(a, Lazy) else a for a in args]
         flat: list[ir.Value] = []
         for a in args:
-            found = leaves(a)
+            found = [] if isinstance(a, Py) else leaves(a)
             if found is None:
                 raise self.refuse(node, f"{describe(a)} is passed to '{_name(rule.function)}'", "Pass numbers and arrays.")
             flat += found
         kinds = self.result_kinds(rule.function, args, node)
-        op = self.b.op("call", flat, [t for t in kinds[1]], attrs={"rule": rule, "structure": _shape_of(args)})
+        attrs = {"rule": rule, "structure": _shape_of(args), "type": kinds[0]}
+        op = self.b.op("call", flat, kinds[1], attrs=attrs)
         for r in op.results:
             if ir.is_array(r):
                 self.roots[r] = r
         self.call_sizes(rule.function, args, op)
-        items = [r for r in op.results]
-        return items[0] if kinds[0] is None else Tup(tuple(items), kinds[0])
+        return of_type(kinds[0], iter(op.results))
 
     def call_sizes(self, f: Any, args: list[Any], op: ir.Op) -> None:
         """Sizes of results that follow from those of the arguments."""
@@ -249,9 +265,7 @@ class Calls(Arrays):
         if t is None:
             kinds = ", ".join(describe(a) for a in args)
             raise self.refuse(node, f"'{_name(f)}' of {kinds} is not supported by Numba", "Convert the arguments.")
-        if isinstance(t, types.BaseTuple):
-            return (getattr(t, "instance_class", tuple), list(t.types))
-        return None, [t]
+        return t, _flat_types(t)
 
     # -- builtins ------------------------------------------------------------------------------------------------
     def call_range(self, f: Any, args: list, kwargs: dict, node: ast.AST) -> Range:
@@ -327,8 +341,7 @@ class Calls(Arrays):
                 args = [args[0], self.integer(int(args[1].value))]
         if f in (np.power, math.pow, np.float_power) or name in ("floor", "ceil", "trunc", "round"):
             args = [self.cast(a, types.float64) if _integer(a) and f is not np.power else a for a in args]
-        expected = 1 if name not in scalars.TEXT else scalars.TEXT[name].count("{")
-        if len(args) != expected:
+        if len(args) != scalars.arity(name):
             raise self.refuse(node, f"{len(args)} arguments for '{_name(f)}'", "Pass what it takes; no out=.")
         if name == "angle":
             return self.angle(args[0], node)
@@ -644,14 +657,30 @@ def _boolean(x: Any) -> bool:
 def _type_of(x: Any) -> Any:
     if isinstance(x, Tup):
         return types.Tuple([_type_of(i) for i in x.items])
+    if isinstance(x, Py):
+        return types.none if x.value is None else types.literal(x.value)
     if isinstance(x, ir.Const) and isinstance(x.type, types.Integer):
         return types.literal(x.value)
     return x.type
 
 
+def _flat_types(t: Any) -> list:
+    """The types of the numbers and arrays in a type."""
+    if isinstance(t, types.BaseTuple):
+        return [x for i in t.types for x in _flat_types(i)]
+    return [] if isinstance(t, types.NoneType) else [t]
+
+
+def of_type(t: Any, values: Any) -> Any:
+    """An object of a type made of values."""
+    if isinstance(t, types.BaseTuple):
+        return Tup(tuple(of_type(i, values) for i in t.types), getattr(t, "instance_class", tuple))
+    return Py(None) if isinstance(t, types.NoneType) else next(values)
+
+
 def _shape_of(args: list[Any]) -> list[Any]:
     """How flat values are grouped into arguments: a number is one value, a list a tuple."""
-    return [_shape_of(list(a.items)) if isinstance(a, Tup) else 1 for a in args]
+    return [_shape_of(list(a.items)) if isinstance(a, Tup) else Fixed(a.value) if isinstance(a, Py) else 1 for a in args]
 
 
 __all__ = ["Calls", "Record"]

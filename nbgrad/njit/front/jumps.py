@@ -86,6 +86,8 @@ class _Rewriter:
                 return out
             if isinstance(st, ast.If) and _jumps(st):
                 return out + self.branch(st, rest, loop, skips)
+            if isinstance(st, ast.If):
+                st = _if(st.test, self.block(st.body, loop, skips), self.block(st.orelse, loop, skips), st)
             if isinstance(st, ast.For | ast.While):
                 done = self.loop(st, rest, loop, skips)
                 out += done[0]

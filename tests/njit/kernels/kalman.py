@@ -1,0 +1,74 @@
+"""A Kalman filter for a tracked object: missing measurements, likelihood, and smoothing afterwards."""
+
+import numpy as np
+from numba import njit
+
+
+@njit
+def transition(dt, q):
+    """Constant velocity in the plane: the transition matrix and the process noise."""
+    F = np.eye(4)
+    F[0, 2] = F[1, 3] = dt
+    Q = np.zeros((4, 4))
+    for a in range(2):
+        Q[a, a] = q * dt**3 / 3.0
+        Q[a, a + 2] = Q[a + 2, a] = q * dt**2 / 2.0
+        Q[a + 2, a + 2] = q * dt
+    return F, Q
+
+
+@njit
+def update(x, P, z, H, R):
+    """State, covariance and log likelihood after a measurement (Joseph's form)."""
+    y = z - H @ x
+    S = H @ P @ H.T + R
+    K = P @ H.T @ np.linalg.inv(S)
+    x = x + K @ y
+    A = np.eye(x.size) - K @ H
+    P = A @ P @ A.T + K @ R @ K.T
+    _, logdet = np.linalg.slogdet(S)
+    ll = -0.5 * (y @ np.linalg.solve(S, y) + logdet + y.size * np.log(2.0 * np.pi))
+    return x, P, ll
+
+
+@njit
+def filter_track(z, dt, q, r, x0, p0):
+    """Filtered states of shape (n, 4), covariances and the log likelihood; rows of NaN are gaps."""
+    n = z.shape[0]
+    F, Q = transition(dt, q)
+    H = np.zeros((2, 4))
+    H[0, 0] = H[1, 1] = 1.0
+    R = r * np.eye(2)
+    x = x0.copy()
+    P = p0 * np.eye(4)
+    xs, Ps = np.empty((n, 4)), np.empty((n, 4, 4))
+    total = 0.0
+    for t in range(n):
+        x = F @ x
+        P = F @ P @ F.T + Q
+        if not np.isnan(z[t, 0]):
+            x, P, ll = update(x, P, z[t], H, R)
+            total += ll
+        xs[t] = x
+        Ps[t] = P
+    return xs, Ps, total
+
+
+@njit
+def smooth(z, dt, q, r, x0, p0):
+    """Smoothed positions by the backward recursion of Rauch, Tung and Striebel."""
+    xs, Ps, _ = filter_track(z, dt, q, r, x0, p0)
+    F, Q = transition(dt, q)
+    for t in range(z.shape[0] - 2, -1, -1):
+        ahead = F @ Ps[t] @ F.T + Q
+        C = np.linalg.solve(ahead, F @ Ps[t]).T
+        xs[t] += C @ (xs[t + 1] - F @ xs[t])
+        Ps[t] += C @ (Ps[t + 1] - ahead) @ C.T
+    return xs[:, :2].copy()
+
+
+@njit
+def neg_log_likelihood(theta, z, dt, x0):
+    """``theta`` is the logarithms of the process and measurement noise."""
+    q, r = np.exp(theta)
+    return -filter_track(z, dt, q, r, x0, 10.0)[2]

@@ -1,0 +1,298 @@
+"""What the Numba door does not cover is refused, with the place, the line's text, and what to write instead."""
+
+import inspect
+import re
+
+import numba
+import numpy as np
+import pytest
+from numba import njit
+
+import nbgrad as ng
+
+X = np.array([0.5, 1.5, 2.5])
+TABLE = np.array([1.0, 2.0, 3.0])
+
+# --- language: the line at fault is marked "# here" ---------------------------------------------------------------
+
+
+def self_recursion(x):
+    if x < 1.0:
+        return x
+    return x * self_call(x - 1.0)  # here
+
+
+self_call = njit(self_recursion)
+
+
+def ping(x):
+    return x if x < 1.0 else pong(x - 1.0)
+
+
+def pong(x):
+    return x * ping(x)
+
+
+ping, pong = njit(ping), njit(pong)
+
+
+def mutual_recursion(x):
+    return ping(x)  # here
+
+
+def catches(x):
+    try:  # here
+        y = x * x
+    except Exception:
+        y = x
+    return y
+
+
+def appends(x):
+    out = []  # here
+    out.append(x * x)
+    return out[0]
+
+
+def comprehends(x):
+    values = [x * i for i in range(3)]  # here
+    return values[1]
+
+
+def keeps_a_dict(x):
+    d = {1: x}  # here
+    return d[1]
+
+
+def keeps_a_set(x):
+    s = {x, 2.0 * x}  # here
+    return x * len(s)
+
+
+def formats_text(x):
+    name = f"value {x}"  # here
+    return x * len(name)
+
+
+def leaves_to_python(x):
+    with numba.objmode(y="float64"):  # here
+        y = x * 2.0
+    return y
+
+
+def mutates_a_global(x):
+    TABLE[0] = x  # here
+    return TABLE[0] * x
+
+
+def calls_something_unknown(x):
+    return x * np.frombuffer(b"12345678", np.float64)[0]  # here
+
+
+def generates(x):
+    yield x  # here
+    yield x * x
+
+
+def sums_a_generator(x):
+    s = 0.0
+    for v in njit_generates(x):  # here
+        s += v
+    return s
+
+
+njit_generates = njit(generates)
+
+LANGUAGE = [
+    self_recursion,
+    mutual_recursion,
+    catches,
+    appends,
+    comprehends,
+    keeps_a_dict,
+    keeps_a_set,
+    formats_text,
+    leaves_to_python,
+    mutates_a_global,
+    calls_something_unknown,
+    sums_a_generator,
+]
+TRANSFORMS = {
+    "grad": lambda f: ng.njit.grad(f)(2.5),
+    "jvp": lambda f: ng.njit.jvp(f)((2.5,), 1.0),
+    "from compiled code": lambda f: caller_of(ng.njit.grad(f))(2.5),
+}
+
+
+def caller_of(derivative):
+    @njit
+    def call(x):
+        return derivative(x)
+
+    return call
+
+
+def message_of(action) -> str:
+    with pytest.raises(Exception) as caught:
+        action()
+    return str(caught.value)
+
+
+def marked_line(f):
+    lines, first = inspect.getsourcelines(f)
+    offset = next(i for i, text in enumerate(lines) if "# here" in text)
+    return first + offset, lines[offset].split("#")[0].strip()
+
+
+@pytest.mark.parametrize("way", TRANSFORMS)
+@pytest.mark.parametrize("function", LANGUAGE, ids=lambda f: f.__name__)
+def test_not_covered(function, way):
+    number, text = marked_line(function)
+    message = message_of(lambda: TRANSFORMS[way](function))
+    assert "test_njit_errors.py" in message
+    assert re.search(rf"\b{number}\b", message), message
+    assert text in message
+    assert re.search(r"`\)\. [A-Z]\w+ .*\.", message), (
+        f"no word on what to write instead: {message}"
+    )
+
+
+def test_refusals_are_errors_of_this_library():
+    with pytest.raises(ng.errors.UnsupportedError):
+        ng.njit.grad(catches)(2.5)
+
+
+def test_source_that_is_not_there():
+    namespace = {}
+    exec("def f(x):\n    return x * x\n", namespace)
+    message = message_of(lambda: ng.njit.grad(namespace["f"])(2.0))
+    assert "source" in message and "file" in message
+
+
+# --- outputs ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "function, words",
+    [
+        (lambda x: x * 2.0, ["array", "vjp"]),
+        (lambda x: x.sum() * 1j, ["complex", "real"]),
+        (lambda x: (x.sum(), x[0]), ["tuple"]),
+        (lambda x: None, ["return"]),
+        (lambda x: x.shape[0], ["int"]),
+        (lambda x: x[0] > 0.0, ["bool"]),
+    ],
+    ids=["array", "complex", "tuple", "nothing", "integer", "flag"],
+)
+def test_output_of_grad(function, words):
+    message = message_of(lambda: ng.njit.grad(function)(X))
+    assert message.startswith("njit.grad") or "grad" in message
+    for word in words:
+        assert word in message
+
+
+def test_auxiliary_output_that_is_missing():
+    assert "has_aux" in message_of(lambda: ng.njit.grad(lambda x: x.sum(), has_aux=True)(X))
+
+
+# --- arguments ----------------------------------------------------------------------------------------------------
+
+
+def product(x, y, n):
+    return (x * y).sum() * n
+
+
+@pytest.mark.parametrize("argnums", [3, (0, 3), -4, "x", 1.5, (), (0, 0), None])
+def test_wrong_argnums(argnums):
+    message = message_of(lambda: ng.njit.grad(product, argnums)(X, X.copy(), 2))
+    assert "argnums" in message
+    assert repr(argnums).strip("()") in message or "empty" in message
+
+
+@pytest.mark.parametrize("argument", [2, np.array([1, 2, 3]), True, np.array([True, False, True])])
+def test_differentiating_what_has_no_derivative(argument):
+    def f(x, k):
+        return x * np.sum(np.asarray(k)) if False else x
+
+    message = message_of(lambda: ng.njit.grad(f, argnums=1)(2.0, argument))
+    assert "argnums" in message or "argument 'k'" in message
+    assert "float" in message
+
+
+def test_wrong_number_of_arguments():
+    message = message_of(lambda: ng.njit.grad(product)(X, X))
+    assert "product" in message and "argument" in message
+
+
+def test_not_a_function():
+    assert "function" in message_of(lambda: ng.njit.grad(3.0))
+    assert "function" in message_of(lambda: ng.njit.jvp("sin"))
+
+
+# --- memory shared by arguments -----------------------------------------------------------------------------------
+
+
+@njit
+def writes_into_first(a, b):
+    for i in range(a.shape[0]):
+        a[i] = a[i] * b[i]
+    return a.sum()
+
+
+@njit
+def reads_both(a, b):
+    return (a * b).sum()
+
+
+@pytest.mark.parametrize(
+    "pair", [lambda x: (x, x), lambda x: (x[:3], x[1:]), lambda x: (x, x[::-1])]
+)
+@pytest.mark.parametrize("compiled", [False, True])
+def test_shared_memory_that_is_written(pair, compiled):
+    derivative = ng.njit.grad(writes_into_first, argnums=(0, 1))
+    if compiled:
+        inner = derivative
+
+        @njit
+        def derivative(a, b):
+            return inner(a, b)
+
+    x = np.array([1.0, 2.0, 3.0, 4.0])
+    message = message_of(lambda: derivative(*pair(x)))
+    assert "memory" in message and "copy" in message
+    assert "'a'" in message and "'b'" in message
+    np.testing.assert_array_equal(x, [1, 2, 3, 4])
+
+
+def test_shared_memory_that_is_only_read():
+    ga, gb = ng.njit.grad(reads_both, argnums=(0, 1))(X, X)
+    np.testing.assert_allclose(ga, X)
+    np.testing.assert_allclose(gb, X)
+
+
+# --- tangents and cotangents --------------------------------------------------------------------------------------
+
+
+def doubled(x):
+    return 2.0 * x
+
+
+@pytest.mark.parametrize("tangent", [np.ones(2), np.ones((3, 1)), 1.0, (X, X)])
+def test_tangent_that_does_not_fit(tangent):
+    message = message_of(lambda: ng.njit.jvp(doubled)((X,), tangent))
+    assert "tangent" in message and "jvp" in message
+
+
+@pytest.mark.parametrize("cotangent", [np.ones(2), 1.0, (X, X)])
+def test_cotangent_that_does_not_fit(cotangent):
+    message = message_of(lambda: ng.njit.vjp(doubled)((X,), cotangent))
+    assert "cotangent" in message and "vjp" in message
+
+
+def test_arguments_of_vjp_are_a_tuple():
+    assert "tuple" in message_of(lambda: ng.njit.vjp(doubled)(X, X))
+
+
+@pytest.mark.parametrize("order", [0, -1, 1.5])
+def test_order_of_a_jet(order):
+    assert "order" in message_of(lambda: ng.njit.jet(doubled, order)((X,), X))
