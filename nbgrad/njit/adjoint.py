@@ -280,7 +280,7 @@ class _Adjoint(CallRules, Shadows, Residuals):
         inits += [h.init for h in handles]
         names = [op.phis[k].name for k in carried] + [u.name for u in outer] + ["" for _ in handles]
         attrs = {"reverse": not op.attrs.get("reverse", False)} if op.kind == "for" else {"reverse": True}
-        attrs.update({k: op.attrs[k] for k in ("parallel",) if op.attrs.get(k)})
+        attrs.update({k: "adjoint" for k in ("parallel",) if op.attrs.get(k)})
         body = ir.Block([(types.intp, "i"), *((v.type, "d_" + n) for v, n in zip(inits, names, strict=True))])
         new = self.b.op("for", [lo, hi, *inits], [v.type for v in inits], attrs=attrs, blocks=[body])
         for r, p in zip(new.results, body.params[1:], strict=True):

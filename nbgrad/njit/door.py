@@ -19,13 +19,15 @@ from typing import Any, NamedTuple
 from numba import njit, prange, types
 from numba.extending import overload
 
-from . import ir, runtime
+from . import ir, parallel, runtime
 from .emit import Source, emit
 from .fingerprint import fingerprint
 from .front.build import Interpreter
 from .front.objects import Py, Tup, leaves
 from .simplify import simplify
 
+# of functions that only compiled code calls
+INNER = {"error_model": "numpy", "nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 _lock = threading.RLock()
 _texts: dict[str, str] = {}
 
@@ -47,6 +49,7 @@ class Compiled(NamedTuple):
     program: ir.Function
     result: Any
     parallel: bool
+    notes: list[str]
 
 
 def program(t: Transformation, arg_types: Sequence[Any]) -> tuple[Compiled, list[Any]]:
@@ -56,7 +59,10 @@ def program(t: Transformation, arg_types: Sequence[Any]) -> tuple[Compiled, list
     result = t.handler(it, objects)
     it.fn.body.yields = list(leaves(result) or []) if not isinstance(result, Py) else []
     fn = simplify(it.fn)
-    return Compiled(emit(fn, it.uses_parallel), fn, result, it.uses_parallel), objects
+    notes = parallel.apply(fn) if it.uses_parallel else []
+    uses_prange = any(op.attrs.get("prange") for op in ir.walk(fn.body))
+    taken = [p.name for p, o in zip(t.parameters, objects) if not isinstance(o, ir.Value)]
+    return Compiled(emit(fn, uses_prange, taken), fn, result, uses_prange, notes), objects
 
 
 def dispatcher(t: Transformation, cache: bool = True) -> Any:
@@ -88,15 +94,15 @@ def _make(t: Transformation, cache: bool) -> Any:
     text += f"def typed({', '.join(names)}):\n    return implement([{', '.join(names)}])\n"
     space["implement"] = lambda arg_types: _implement(t, arg_types)
     exec(compile(text, "<nbgrad.njit>", "exec"), space)
-    overload(space["stub"], strict=False, jit_options={"error_model": "numpy", "nogil": True})(space["typed"])
+    options = {**options_of(t.function), **INNER}
+    overload(space["stub"], strict=False, jit_options=options)(space["typed"])
     name = _identifier(t.name)
     text = f"def {name}({', '.join(names)}):\n    return stub({', '.join(names)})\n"
     path = _file(t, text) if cache else None
     made = _function(text, name, {"stub": space["stub"]}, path)
     made.__defaults__ = tuple(p.default for p in t.parameters if p.default is not inspect.Parameter.empty) or None
     made.__doc__ = f"{t.name}: a derivative of '{getattr(t.function, '__name__', 'f')}' made by nbgrad.njit."
-    options: dict[str, Any] = {"error_model": "numpy", "nogil": True}
-    return njit(**options, cache=path is not None)(made)
+    return njit(error_model="numpy", nogil=True, cache=path is not None)(made)
 
 
 def _identifier(name: str) -> str:
@@ -152,18 +158,21 @@ def _implement(t: Transformation, arg_types: list[Any]) -> Any:
     with _lock:
         compiled, objects = program(t, [_plain(a) for a in arg_types])
     source = compiled.source
-    core = _function(source.text, source.name, source.names, None)
-    options = {**options_of(t.function), "error_model": "numpy", "nogil": True, "parallel": compiled.parallel}
-    core = njit(**options)(core)
     names = [p.name for p in t.parameters]
     flat = [text for n, o in zip(names, objects) for text in _paths(o, n)]
-    space: dict[str, Any] = {"core": core}
-    result = _rebuilt(compiled.result, iter(range(10**6)), space) if not isinstance(compiled.result, Py) else "None"
-    single = len(leaves(compiled.result) or ()) == 1 if not isinstance(compiled.result, Py) else False
-    take = "r," if single else "r"
-    call = f"core({', '.join(flat)})"
-    body = f"    r = ({call},)\n" if single else f"    {take} = {call}\n"
-    text = f"def implementation({', '.join(names)}):\n{body}    return {result}\n"
+    space: dict[str, Any] = dict(source.names)
+    if compiled.parallel:  # an option of the whole function
+        core = _function(source.text, source.name, source.names, None)
+        options = {**options_of(t.function), **INNER, "parallel": True}
+        space = {"core": njit(**options)(core)}
+        call = f"core({', '.join(flat)})"
+        lines = [f"    r = ({call},)" if len(source.results) == 1 else f"    r = {call}"]
+        values = [f"r[{k}]" for k in range(len(source.results))]
+    else:
+        lines = [f"    {p} = {x}" for p, x in zip(source.params, flat, strict=True) if p != x] + source.lines
+        values = source.results
+    result = _rebuilt(compiled.result, iter(values), space)
+    text = "\n".join([f"def implementation({', '.join(names)}):", *lines, f"    return {result}"]) + "\n"
     return _function(text, "implementation", space, None)
 
 
@@ -184,7 +193,7 @@ def _paths(obj: Any, text: str) -> list[str]:
 def _rebuilt(obj: Any, it: Any, space: dict[str, Any]) -> str:
     """The text that builds the result from the values of the program."""
     if isinstance(obj, ir.Value):
-        return f"r[{next(it)}]"
+        return next(it)
     if isinstance(obj, Py):
         return repr(obj.value)
     items = [_rebuilt(x, it, space) for x in obj.items]

@@ -17,34 +17,43 @@ import numpy as np
 from numba import types
 from numba.np.numpy_support import as_dtype
 
-from . import ir, runtime, scalars
+from . import ir, parallel_atomic, runtime, scalars
 from .calls import Fixed
 
 MAX_TEXT = 160
 RESERVED = {"np", "math", "range", "prange", "float", "int", "bool", "complex", "abs", "min", "max", "get", "put", "grow",
-            "radd", "print", "len"}
+            "radd", "print", "len", "atomic_add"}
 
 
 class Source(NamedTuple):
-    """The text of a function, its name, and what the names in it stand for besides ``np`` and ``math``."""
+    """A printed function: parameters, lines of the body, texts of the results, and what the names in it stand for."""
 
     name: str
-    text: str
+    params: list[str]
+    lines: list[str]
+    results: list[str]
     names: dict[str, Any]
 
+    @property
+    def text(self) -> str:
+        """The whole function."""
+        out = self.results
+        last = out[0] if len(out) == 1 else f"({', '.join(out)})"
+        return "\n".join([f"def {self.name}({', '.join(self.params)}):", *self.lines, f"    return {last}"]) + "\n"
 
-def emit(f: ir.Function, prange: bool = True) -> Source:
-    """Print a function; its results are returned as one value or a tuple."""
-    return _Emitter(f, prange).run()
+
+def emit(f: ir.Function, prange: bool = True, taken: Sequence[str] = ()) -> Source:
+    """Print a function; its results are returned as one value or a tuple. Names in ``taken`` are not used."""
+    return _Emitter(f, prange, taken).run()
 
 
 class _Emitter:
-    def __init__(self, f: ir.Function, prange: bool):
+    def __init__(self, f: ir.Function, prange: bool, taken: Sequence[str] = ()):
         self.f, self.prange = f, prange
         self.lines: list[str] = []
         self.depth = 1
         self.text: dict[ir.Value, str] = {}
-        self.taken: set[str] = set(RESERVED)
+        self.taken: set[str] = {*RESERVED, *taken}
         self.names: dict[str, Any] = {}
         self.by_object: dict[int, str] = {}
         self.uses: Counter = Counter()
@@ -62,10 +71,8 @@ class _Emitter:
         self.choose_inlined(self.f.body)
         self.block(self.f.body)
         out = [self.value(v) for v in self.f.body.yields]
-        self.put(f"return {out[0]}" if len(out) == 1 else f"return ({', '.join(out)}{',' if out else ''})")
         name = "".join(c if c.isalnum() or c == "_" else "_" for c in self.f.name)
-        head = f"def {name}({', '.join(params)}):"
-        return Source(name, "\n".join([head, *self.lines]) + "\n", self.names)
+        return Source(name, params, self.lines, out, self.names)
 
     # -- names ---------------------------------------------------------------------------------------
     def name(self, v: ir.Value, exact: bool = False) -> str:
@@ -228,7 +235,15 @@ class _Emitter:
     def op_accum(self, op: ir.Op) -> None:
         """Add to an element."""
         *where, v = op.args
+        if op.attrs.get("atomic"):
+            self.atomic_add(where[0], [self.value(i) for i in where[1:]], self.value(v))
+            return
         self.put(f"{self.element(where)} += {self.value(v)}")
+
+    def atomic_add(self, array: ir.Value, index: Sequence[str], v: str) -> None:
+        """Add to an element that others may add to at the same time."""
+        self.names["atomic_add"] = parallel_atomic.atomic_add
+        self.put(f"atomic_add({self.value(array)}, ({', '.join(index)},), {v})")
 
     def op_alloc(self, op: ir.Op) -> None:
         """A new array."""
@@ -313,6 +328,8 @@ class _Emitter:
             for name in t.fields:
                 if ir.is_float(t.typeof(name)):
                     self.put(f"{dst}[{where}].{name} += {src}[{where}].{name}")
+        elif op.attrs.get("atomic"):
+            self.atomic_add(op.args[0], index, f"{src}[{where}]")
         else:
             self.put(f"{dst}[{where}] {sign} {src}[{where}]")
         self.depth = depth
@@ -408,7 +425,7 @@ class _Emitter:
         for p, r in zip(op.phis, op.results, strict=True):
             self.text[r] = self.text[p]
         iv = self.name(body.params[0])
-        parallel = self.prange and op.attrs.get("parallel")
+        parallel = self.prange and op.attrs.get("prange")
         word = "prange" if parallel else "range"
         if op.attrs.get("reverse"):
             low = self.value(ir.Const(op.args[0].value - 1, types.intp)) if isinstance(op.args[0], ir.Const) else f"{lo} - 1"

@@ -130,8 +130,10 @@ def scalar_helper(name: str, kinds: tuple) -> Any:
     from ..codegen.expr import emit, inputs
     from ..op.base import REGISTRY
 
+    from .scalars import RULES_OF
+
     xs = inputs([np.dtype(k) for k in kinds])
-    out = REGISTRY[name].body(*xs)
+    out = REGISTRY[RULES_OF.get(name, name)].body(*xs)
     lines, results = emit([out], lambda e, a: scalar.template(e.op, e.dtype, [x.dtype for x in e.args], list(a)))
     body = "".join(f"    {line}\n" for line in lines)
     text = f"def {name}({', '.join(e.value for e in xs)}):\n{body}    return {results[0]}\n"

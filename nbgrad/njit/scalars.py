@@ -84,7 +84,7 @@ for _n in "isnan isinf isfinite maximum minimum fmax fmin copysign logaddexp deg
     TEXT[_n] = f"np.{_n}({', '.join(['{}'] * (2 if _n[0] in 'mc' or _n in ('fmax', 'fmin', 'logaddexp') else 1))})"
 
 # the operator whose rules a function has, where the names differ
-RULES_OF = {"max": "maximum", "min": "minimum", "mod": "remainder", "radd": "add"}
+RULES_OF = {"max": "maximum", "min": "minimum", "mod": "remainder", "radd": "add", "csgn": "sgn"}
 # results that have no derivative
 FLAT = frozenset(
     "floordiv and or not bitand bitor bitxor shl shr invert lt le gt ge eq ne isnan isinf isfinite signbit "
@@ -362,7 +362,10 @@ class Sym(Symbolic):
 
     def traced(self, op: Any, args: Sequence[Any]) -> Sym:
         """An operator of the engine met this value."""
-        return self.emit(ENGINE_NAMES.get(op.name, op.name), *args)
+        name = ENGINE_NAMES.get(op.name, op.name)
+        if name == "sgn" and any(isinstance(a, Sym) and a.dtype.kind == "c" for a in args):
+            name = "csgn"  # on the unit circle, not piecewise constant
+        return self.emit(name, *args)
 
     def cast(self, dtype: np.dtype) -> Sym:
         """Converted to a dtype."""

@@ -20,8 +20,9 @@ UNROLL_TRIPS, UNROLL_COPIES, UNROLL_NODES = 4, 32, 400
 class Frame:
     """One function under interpretation: its names, where it is."""
 
-    def __init__(self, function: Any, src: source.Source, env: dict[str, Any]):
+    def __init__(self, function: Any, src: source.Source, env: dict[str, Any], owner: Any = None):
         self.function, self.source, self.env = function, src, env
+        self.parallel = bool(getattr(owner, "targetoptions", {}).get("parallel"))  # else prange is range
         self.names = source.freevars(function)
 
 

@@ -115,12 +115,12 @@ def build(function: Any, args: list[Any], it: Interpreter | None = None, special
     """
     if special is None and hasattr(function, "_nbgrad_front"):
         outer, special = function, lambda it, objects: outer._nbgrad_front(it, objects, {}, ast.Pass(lineno=1))
-    function = source.python_function(function)
+    owner, function = function, source.python_function(function)
     src = source.parse(function) if special is None else source.stand_in(function)
     typed = it is None
     it = it or Interpreter(function.__name__)
     it.deps[function] = None
-    it.frames.append(Frame(function, src, {}))
+    it.frames.append(Frame(function, src, {}, owner))
     names = [a.arg for a in (*src.args.posonlyargs, *src.args.args, *src.args.kwonlyargs)]
     objects = list(args)
     if typed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import cmath
 import inspect
 import math
 import operator
@@ -20,8 +21,9 @@ from ..calls import Fixed
 from . import pieces, source
 from .arrays import Arrays
 from .base import Frame, describe
-from .objects import Lazy, Method, Py, Range, Record, Tup, Undefined, Zip, leaves
+from .objects import Indices, Lazy, Method, Py, Range, Record, Tup, Undefined, Zip, leaves
 
+CMATH = ("exp", "log", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan", "asinh", "acosh", "atanh")
 HANDLERS: dict[Any, str] = {
     range: "range",
     numba.prange: "prange",
@@ -69,6 +71,10 @@ HANDLERS: dict[Any, str] = {
     np.shape: "shape",
     np.ndim: "ndim",
     np.size: "size",
+    np.ndindex: "ndindex",
+    np.ndenumerate: "ndenumerate",
+    cmath.phase: "phase",
+    **{getattr(cmath, n): "cmath" for n in CMATH},
 }
 DTYPES = (np.float64, np.float32, np.int64, np.int32, np.int16, np.int8, np.uint8, np.uint16, np.uint32, np.uint64,
           np.complex128, np.complex64, np.bool_, np.intp)
@@ -119,7 +125,7 @@ class Calls(Arrays):
     def call_user(self, f: Any, args: list[Any], kwargs: dict, node: ast.AST) -> Any:
         """Dispatchers, ufuncs, types, classes."""
         if isinstance(f, Dispatcher):
-            return self.inline(f.py_func, args, kwargs, node)
+            return self.inline(f, args, kwargs, node)
         if isinstance(f, DUFunc):
             return self.vectorized(f, args, node)
         if isinstance(f, types.Type) and not isinstance(f, types.Array):
@@ -142,7 +148,7 @@ class Calls(Arrays):
     # -- inlining ------------------------------------------------------------------------------------------
     def inline(self, function: Any, args: list[Any], kwargs: dict[str, Any], node: ast.AST) -> Any:
         """Interpret another function here."""
-        function = source.python_function(function)
+        owner, function = function, source.python_function(function)
         if any(fr.function is function for fr in self.frames):
             raise self.refuse(node, f"'{function.__name__}' calls itself", "Write the recursion as a loop.")
         if len(self.frames) > MAX_DEPTH:
@@ -154,7 +160,7 @@ class Calls(Arrays):
         env = self.bind(function, src, args, kwargs, node)
         self.path.append(id(node))
         line = self.b.line
-        self.frames.append(Frame(function, src, env))
+        self.frames.append(Frame(function, src, env, owner))
         try:
             self.run(src.body)
             result = self.frame.env.get("$return", Py(None))
@@ -280,7 +286,7 @@ class Calls(Arrays):
 
     def call_prange(self, f: Any, args: list, kwargs: dict, node: ast.AST) -> Range:
         """``prange``."""
-        return self.call_range(f, args, kwargs, node)._replace(parallel=True)
+        return self.call_range(f, args, kwargs, node)._replace(parallel=self.frame.parallel)
 
     def call_len(self, f: Any, args: list, kwargs: dict, node: ast.AST) -> ir.Value:
         """``len``."""
@@ -350,6 +356,24 @@ class Calls(Arrays):
     def angle(self, x: Any, node: ast.AST) -> Any:
         """``np.angle``: of the parts, so that it has derivatives."""
         return self.elementwise("atan2", [self.elementwise("imag", [x], node), self.elementwise("real", [x], node)], node)
+
+    def call_cmath(self, f: Any, args: list, kwargs: dict, node: ast.AST) -> Any:
+        """A function of ``cmath``: of a complex number."""
+        return self.apply(f.__name__, self.cast(self.scalar(args[0], node), types.complex128))
+
+    def call_phase(self, f: Any, args: list, kwargs: dict, node: ast.AST) -> Any:
+        """``cmath.phase``."""
+        return self.angle(args[0], node)
+
+    def call_ndindex(self, f: Any, args: list, kwargs: dict, node: ast.AST) -> Indices:
+        """``np.ndindex``."""
+        items = args[0].items if len(args) == 1 and isinstance(args[0], Tup) else args
+        return Indices(tuple(self.scalar(a, node) for a in items))
+
+    def call_ndenumerate(self, f: Any, args: list, kwargs: dict, node: ast.AST) -> Indices:
+        """``np.ndenumerate``."""
+        a = self.as_array(args[0], node)
+        return Indices(tuple(self.shape(a)), a)
 
     def call_whole(self, f: Any, args: list, kwargs: dict, node: ast.AST) -> Any:
         """``math.floor`` and ``math.ceil``: integers."""

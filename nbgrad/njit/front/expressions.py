@@ -10,7 +10,7 @@ from numba import types
 
 from .. import ir, scalars
 from .base import describe
-from .objects import Lazy, Method, Py, Range, Record, SliceOf, Tup, Zip
+from .objects import Indices, Lazy, Method, Py, Range, Record, SliceOf, Tup, Zip
 from .statements import Statements
 
 BINARY = {
@@ -294,7 +294,7 @@ class Expressions(Statements):
         """What a loop runs over."""
         if isinstance(x, Lazy):
             x = self.materialise(x)
-        if isinstance(x, Range | Zip | Tup) or (isinstance(x, ir.Value) and ir.is_array(x)):
+        if isinstance(x, Range | Zip | Tup | Indices) or (isinstance(x, ir.Value) and ir.is_array(x)):
             return x
         raise self.refuse(node, f"iteration over {describe(x)}", "Iterate over range, arrays, tuples, zip or enumerate.")
 
@@ -310,6 +310,11 @@ class Expressions(Statements):
             return n
         if isinstance(it, Range):
             return self.range_length(it, node)
+        if isinstance(it, Indices):
+            n: ir.Value = self.integer(1)
+            for s in it.sizes:
+                n = self.apply("mul", n, s)
+            return n
         return self.size(it, 0)
 
     def range_length(self, r: Range, node: ast.AST) -> ir.Value:
@@ -342,6 +347,13 @@ class Expressions(Statements):
             if it.start is not None:
                 return Tup((self.apply("add", k, it.start), *items))
             return Tup(items)
+        if isinstance(it, Indices):
+            index: list[ir.Value] = []
+            for s in reversed(it.sizes):
+                index.insert(0, self.apply("mod", k, s))
+                k = self.apply("floordiv", k, s)
+            position = Tup(tuple(index))
+            return position if it.array is None else Tup((position, self.array_item(it.array, position, node)))
         if isinstance(it, Range):
             return self.apply("add", it.start, self.apply("mul", k, it.step))
         return self.array_item(it, k, node)

@@ -43,6 +43,13 @@ class Zip(NamedTuple):
     start: ir.Value | None = None
 
 
+class Indices(NamedTuple):
+    """``np.ndindex(sizes)``; with ``array`` ``np.ndenumerate(array)``."""
+
+    sizes: tuple
+    array: Any = None
+
+
 class SliceOf(NamedTuple):
     """A slice with parts that are values or None."""
 

@@ -165,6 +165,9 @@ class Statements(Base):
             return x
         if isinstance(x, Py) and isinstance(y, Py) and x.value == y.value and type(x.value) is type(y.value):
             return x
+        for u, v in ((x, y), (y, x)):
+            if isinstance(u, Undefined) and isinstance(v, Py):
+                return v
         x, y = self.settled(op.blocks[0], x), self.settled(op.blocks[1], y)
         if isinstance(x, Undefined) or isinstance(y, Undefined):
             x, y = self.filled(x, y), self.filled(y, x)
