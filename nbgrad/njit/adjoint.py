@@ -194,6 +194,12 @@ class _Adjoint(CallRules, Shadows, Residuals):
 
     def clear(self, s: ir.Value) -> None:
         """Zeros into a whole array."""
+        if isinstance(s.type.dtype, types.Record):
+            for name in s.type.dtype.fields:
+                t = types.Array(s.type.dtype.typeof(name), s.type.ndim, "A")
+                if ir.is_float(t):
+                    self.clear(self.b.op("view", [s], [t], attrs={"spec": ir.View("field", name=name)}).result)
+            return
         sizes = [self.b.shape(s, k) for k in range(s.type.ndim)]
         outer = self.b.block
         index = []

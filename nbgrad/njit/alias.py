@@ -77,6 +77,57 @@ class Aliases:
                     self.union(group[0], group[2])
 
 
+def base(a: ir.Value) -> ir.Value:
+    """The handle a view was made of."""
+    while a.op is not None and a.op.kind == "view":
+        a = a.op.args[0]
+    return a
+
+
+def apart(aliases: Aliases, a: ir.Value, b: ir.Value) -> bool:
+    """Whether two handles certainly point to different memory within one iteration of every loop around them."""
+    a, b = base(a), base(b)
+    if a is b:
+        return False
+    if aliases.of(a) is not aliases.of(b):
+        return True
+    new = ("alloc", "call")
+    if a.op is not None and b.op is not None and a.op.kind in new and b.op.kind in new:
+        return True
+    for x, y in ((a, b), (b, a)):
+        loop, k = _carried(x)
+        if loop is None:
+            continue
+        other, j = _carried(y)
+        if other is loop and j in _cycle(loop, k):
+            return apart(aliases, loop.inits[k], loop.inits[j])
+        made = y.op is not None and y.op.kind in new and y.home is not None
+        if made and x in loop.phis and any(y.home.within(blk) for blk in loop.blocks):
+            return True
+    return False
+
+
+def _carried(a: ir.Value) -> tuple[Any, int]:
+    """The loop that carries a handle and its position there; for a result likewise."""
+    if a.op is not None:
+        return (a.op, a.op.results.index(a)) if a.op.kind in ir.LOOPS else (None, 0)
+    loop = a.block.parent if a.block is not None else None
+    if loop is not None and loop.kind in ir.LOOPS and a in loop.phis:
+        return loop, loop.phis.index(a)
+    return None, 0
+
+
+def _cycle(loop: ir.Op, k: int) -> list[int]:
+    """The positions permuted with a carried array; none if it is not permuted."""
+    found, at = [], k
+    while True:
+        n = loop.nexts[at]
+        if n not in loop.phis or at in found:
+            return found if found and at == k else []
+        found.append(at)
+        at = loop.phis.index(n)
+
+
 def written(op: ir.Op) -> ir.Value | None:
     """The array an operation writes to itself."""
     return op.args[0] if op.kind in ("store", "accum", "copy", "add", "push") else None

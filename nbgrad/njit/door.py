@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from numba import njit, prange, types
 from numba.extending import overload
 
-from . import ir, parallel, runtime
+from . import ir, order, parallel, runtime
 from .emit import Source, emit
 from .fingerprint import fingerprint
 from .front.build import Interpreter
@@ -60,9 +60,10 @@ def program(t: Transformation, arg_types: Sequence[Any]) -> tuple[Compiled, list
     it.fn.body.yields = list(leaves(result) or []) if not isinstance(result, Py) else []
     fn = simplify(it.fn)
     notes = parallel.apply(fn) if it.uses_parallel else []
+    order.apply(fn)
     uses_prange = any(op.attrs.get("prange") for op in ir.walk(fn.body))
     taken = [p.name for p, o in zip(t.parameters, objects) if not isinstance(o, ir.Value)]
-    return Compiled(emit(fn, uses_prange, taken), fn, result, uses_prange, notes), objects
+    return Compiled(emit(fn, uses_prange, taken, not options_of(t.function).get("boundscheck")), fn, result, uses_prange, notes), objects
 
 
 def dispatcher(t: Transformation, cache: bool = True) -> Any:

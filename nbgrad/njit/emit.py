@@ -18,10 +18,11 @@ from numba import types
 from numba.np.numpy_support import as_dtype
 
 from . import ir, parallel_atomic, runtime, scalars
+from .bounds import LowerBounds
 from .calls import Fixed
 
 MAX_TEXT = 160
-RESERVED = {"np", "math", "range", "prange", "float", "int", "bool", "complex", "abs", "min", "max", "get", "put", "grow",
+RESERVED = {"np", "math", "range", "prange", "float", "int", "bool", "complex", "abs", "min", "max", "get", "put", "add_to", "grow",
             "radd", "print", "len", "atomic_add"}
 
 
@@ -42,13 +43,16 @@ class Source(NamedTuple):
         return "\n".join([f"def {self.name}({', '.join(self.params)}):", *self.lines, f"    return {last}"]) + "\n"
 
 
-def emit(f: ir.Function, prange: bool = True, taken: Sequence[str] = ()) -> Source:
-    """Print a function; its results are returned as one value or a tuple. Names in ``taken`` are not used."""
-    return _Emitter(f, prange, taken).run()
+def emit(f: ir.Function, prange: bool = True, taken: Sequence[str] = (), unchecked: bool = True) -> Source:
+    """Print a function; its results are returned as one value or a tuple.
+
+    Names in ``taken`` are not used; with ``unchecked``, elements whose index is not negative are reached directly.
+    """
+    return _Emitter(f, prange, taken, unchecked).run()
 
 
 class _Emitter:
-    def __init__(self, f: ir.Function, prange: bool, taken: Sequence[str] = ()):
+    def __init__(self, f: ir.Function, prange: bool, taken: Sequence[str] = (), unchecked: bool = True):
         self.f, self.prange = f, prange
         self.lines: list[str] = []
         self.depth = 1
@@ -59,6 +63,8 @@ class _Emitter:
         self.uses: Counter = Counter()
         self.tapes: dict[ir.Value, str] = {}
         self.inlined: set[ir.Op] = set()
+        self.low = LowerBounds()
+        self.unchecked = unchecked
         for op in ir.walk(f.body):
             for v in ir.uses(op):
                 self.uses[v] += 1
@@ -194,14 +200,23 @@ class _Emitter:
     def element(self, args: Sequence[ir.Value]) -> str:
         """``array[index]``."""
         array, index = args[0], [self.value(i) for i in args[1:]]
-        if array in self.tapes:
-            return self.tape_element(array, index[0])
+        if self.direct(args):
+            self.names["get"] = runtime.get
+            return f"get({self.value(array)}, {_index_text(index)})"
         return f"{self.value(array)}[{', '.join(index) or '()'}]"
 
-    def tape_element(self, array: ir.Value, position: str) -> str:
-        """Reading a place of a tape."""
-        self.names["get"] = runtime.get
-        return f"get({self.value(array)}, {position})"
+    def direct(self, args: Sequence[ir.Value]) -> bool:
+        """Whether an element can be reached without a test of the index's sign."""
+        array, index = args[0], args[1:]
+        kind = isinstance(array.type.dtype, types.Float | types.Integer | types.Boolean | types.Complex)
+        return array in self.tapes or (
+            self.unchecked and kind and bool(index) and all(self.low.nonnegative(i) for i in index)
+        )
+
+    def plain_element(self, args: Sequence[ir.Value]) -> str:
+        """``array[index]`` as the target of an assignment."""
+        index = [self.value(i) for i in args[1:]]
+        return f"{self.value(args[0])}[{', '.join(index) or '()'}]"
 
     # -- statements --------------------------------------------------------------------------------------------
     def block(self, block: ir.Block) -> None:
@@ -226,24 +241,31 @@ class _Emitter:
     def op_store(self, op: ir.Op) -> None:
         """Write an element."""
         *where, v = op.args
-        if where[0] in self.tapes:
-            self.names["put"] = runtime.put
-            self.put(f"put({self.value(where[0])}, {self.value(where[1])}, {self.value(v)})")
+        if self.direct(where):
+            self.written("put", where, v)
         else:
-            self.put(f"{self.element(where)} = {self.value(v)}")
+            self.put(f"{self.plain_element(where)} = {self.value(v)}")
 
     def op_accum(self, op: ir.Op) -> None:
         """Add to an element."""
         *where, v = op.args
         if op.attrs.get("atomic"):
             self.atomic_add(where[0], [self.value(i) for i in where[1:]], self.value(v))
-            return
-        self.put(f"{self.element(where)} += {self.value(v)}")
+        elif self.direct(where):
+            self.written("add_to", where, v)
+        else:
+            self.put(f"{self.plain_element(where)} += {self.value(v)}")
 
     def atomic_add(self, array: ir.Value, index: Sequence[str], v: str) -> None:
         """Add to an element that others may add to at the same time."""
         self.names["atomic_add"] = parallel_atomic.atomic_add
         self.put(f"atomic_add({self.value(array)}, ({', '.join(index)},), {v})")
+
+    def written(self, name: str, where: Sequence[ir.Value], v: ir.Value) -> None:
+        """A write without a test of the index's sign."""
+        self.names[name] = getattr(runtime, name)
+        index = [self.value(i) for i in where[1:]]
+        self.put(f"{name}({self.value(where[0])}, {_index_text(index)}, {self.value(v)})")
 
     def op_alloc(self, op: ir.Op) -> None:
         """A new array."""
@@ -327,7 +349,7 @@ class _Emitter:
         if isinstance(t, types.Record) and sign == "+=":
             for name in t.fields:
                 if ir.is_float(t.typeof(name)):
-                    self.put(f"{dst}[{where}].{name} += {src}[{where}].{name}")
+                    self.put(f"{dst}[{name!r}][{where}] += {src}[{name!r}][{where}]")
         elif op.attrs.get("atomic"):
             self.atomic_add(op.args[0], index, f"{src}[{where}]")
         else:
@@ -495,6 +517,10 @@ def _target(t: Any, names: Iterator[str]) -> str:
         items = [_target(i, names) for i in t.types]
         return f"({', '.join(items)},)" if items else "_"
     return "_" if isinstance(t, types.NoneType) else next(names)
+
+
+def _index_text(index: Sequence[str]) -> str:
+    return index[0] if len(index) == 1 else f"({', '.join(index)})"
 
 
 def _mentions(text: str, names: set[str]) -> bool:

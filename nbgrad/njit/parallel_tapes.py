@@ -153,7 +153,9 @@ class _Conversion:
 
     def independent(self, counting: ir.Op) -> bool:
         """Whether the counts do not depend on what the loop writes."""
+        self.f.body.yields.append(self.starts)  # what is stored there is needed
         remove_dead(self.f)
+        self.f.body.yields.pop()
         aliases = Aliases(self.f)
         changed = {aliases.of(w) for o in ir.walk(self.pair.forward.blocks[0]) if (w := written(o)) is not None}
         seen = [o.args[0] for o in ir.walk(counting.blocks[0]) if o.kind == "load"]

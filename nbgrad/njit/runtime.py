@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from functools import lru_cache
 from typing import Any
 
@@ -14,41 +15,63 @@ from numba.np.arrayobj import make_array
 REORDER = ("reassoc", "nsz", "contract")
 
 
-def _pointer(context: Any, builder: Any, array_type: Any, array: Any, position: Any) -> Any:
-    a = make_array(array_type)(context, builder, array)
-    return builder.gep(a.data, [position])
+def _pointer(context: Any, builder: Any, kind: Any, array: Any, index_type: Any, index: Any) -> Any:
+    """The address of an element whose index is neither negative nor too large."""
+    a = make_array(kind)(context, builder, array)
+    if isinstance(index_type, types.BaseTuple):
+        parts = cgutils.unpack_tuple(builder, index, len(index_type))
+        pairs = zip(parts, index_type.types)
+    else:
+        pairs = iter([(index, index_type)])
+    where = [context.cast(builder, i, t, types.intp) for i, t in pairs]
+    return cgutils.get_item_pointer(context, builder, kind, a, where, wraparound=False)
 
 
 @intrinsic
-def get(typingctx, tape, position):
-    """``tape[position]`` without index checks."""
-    if not isinstance(tape, types.Array):
+def get(typingctx, array, index):
+    """``array[index]`` for an index that is not negative."""
+    if not isinstance(array, types.Array):
         return None
 
     def codegen(context, builder, signature, args):
-        kind = signature.args[0]
-        where = context.cast(builder, args[1], signature.args[1], types.intp)
-        ptr = _pointer(context, builder, kind, args[0], where)
+        kind, index_type = signature.args
+        ptr = _pointer(context, builder, kind, args[0], index_type, args[1])
         return context.unpack_value(builder, kind.dtype, ptr)
 
-    return tape.dtype(tape, position), codegen
+    return array.dtype(array, index), codegen
 
 
 @intrinsic
-def put(typingctx, tape, position, value):
-    """``tape[position] = value`` without index checks."""
-    if not isinstance(tape, types.Array):
+def put(typingctx, array, index, value):
+    """``array[index] = value`` for an index that is not negative."""
+    if not isinstance(array, types.Array):
         return None
 
     def codegen(context, builder, signature, args):
-        kind = signature.args[0]
-        where = context.cast(builder, args[1], signature.args[1], types.intp)
-        ptr = _pointer(context, builder, kind, args[0], where)
-        v = context.cast(builder, args[2], signature.args[2], kind.dtype)
-        context.pack_value(builder, kind.dtype, v, ptr)
+        kind, index_type, value_type = signature.args
+        ptr = _pointer(context, builder, kind, args[0], index_type, args[1])
+        context.pack_value(builder, kind.dtype, context.cast(builder, args[2], value_type, kind.dtype), ptr)
         return context.get_dummy_value()
 
-    return types.void(tape, position, value), codegen
+    return types.void(array, index, value), codegen
+
+
+@intrinsic
+def add_to(typingctx, array, index, value):
+    """``array[index] += value`` for an index that is not negative."""
+    if not isinstance(array, types.Array):
+        return None
+
+    def codegen(context, builder, signature, args):
+        kind, index_type, value_type = signature.args
+        ptr = _pointer(context, builder, kind, args[0], index_type, args[1])
+        old = context.unpack_value(builder, kind.dtype, ptr)
+        more = context.cast(builder, args[2], value_type, kind.dtype)
+        add = context.get_function(operator.add, kind.dtype(kind.dtype, kind.dtype))
+        context.pack_value(builder, kind.dtype, add(builder, (old, more)), ptr)
+        return context.get_dummy_value()
+
+    return types.void(array, index, value), codegen
 
 
 def _free_sum(context: Any, builder: Any, t: Any, x: Any, y: Any) -> Any:

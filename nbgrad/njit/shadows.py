@@ -169,6 +169,10 @@ class Shadows:
         found = self.known_size(a, axis, ())
         if found is not None:
             return found
+        return self.shape_op(a, axis)
+
+    def shape_op(self, a: ir.Value, axis: int) -> ir.Value:
+        """A size read where the array is defined."""
         made = self.sizes.get((a, axis))
         if made is not None:
             return made
@@ -206,9 +210,11 @@ class Shadows:
         phi = loop.phis[k]
         if (phi, axis) in [(p, x) for p, x, _ in assumed]:
             return next(n for p, x, n in assumed if (p, x) == (phi, axis))
-        init = self.known_size(loop.inits[k], axis, assumed)
+        init = self.known_size(loop.inits[k], axis, (*assumed, (phi, axis, None)))
         if init is None:
-            init = self.size_of(loop.inits[k], axis)
+            if assumed:
+                return None
+            init = self.shape_op(loop.inits[k], axis)
         after = self.known_size(loop.nexts[k], axis, (*assumed, (phi, axis, init)))
         return init if _same(after, init) else None
 

@@ -264,6 +264,8 @@ class Arrays(Slices, Expressions):
     def assign_array(self, dst: ir.Value, v: Any, node: ast.AST) -> None:
         """``dst[...] = v`` for an array or view."""
         self.check_writable(dst, node)
+        if isinstance(v, Tup):
+            v = self.array_of(v, None, node)
         if not isinstance(v, ir.Value | Lazy):
             raise self.refuse(node, f"{describe(v)} is assigned to a part of an array", "Assign numbers or arrays.")
         if not _is_scalar(v) and self.overlaps(dst, v):
