@@ -25,6 +25,7 @@ from .fingerprint import fingerprint
 from .front.build import Interpreter
 from .front.objects import Py, Tup, leaves
 from .simplify import simplify
+from .tidy import fold
 
 # of functions that only compiled code calls
 INNER = {"error_model": "numpy", "nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
@@ -58,6 +59,7 @@ def program(t: Transformation, arg_types: Sequence[Any]) -> tuple[Compiled, list
     objects = [it.argument(a, p.name) for a, p in zip(arg_types, t.parameters, strict=True)]
     result = t.handler(it, objects)
     it.fn.body.yields = list(leaves(result) or []) if not isinstance(result, Py) else []
+    fold(it.fn)
     fn = simplify(it.fn)
     notes = parallel.apply(fn) if it.uses_parallel else []
     order.apply(fn)

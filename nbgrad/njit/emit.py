@@ -86,6 +86,8 @@ class _Emitter:
         base = "".join(c if c.isalnum() or c == "_" else "_" for c in v.name.lstrip("$")) or "v"
         base = "v" + base if base[0].isdigit() else base
         base = base[:24].rstrip("_") or "v"
+        end = "_" if self.prange else ""  # Numba's versions of x become x_1 in parallel loops
+        base += end if base.rstrip("0123456789").endswith("_") else ""
         n, k = base, 0
         if base == "v" and not exact:
             k, n = 1, "v1"
@@ -94,7 +96,7 @@ class _Emitter:
             n = f"v{k}"
         while n in self.taken or keyword.iskeyword(n):
             k += 1
-            n = f"{base}_{k}"
+            n = f"{base}_{k}{end}"
         self.taken.add(n)
         self.text[v] = n
         return n

@@ -9,6 +9,7 @@ from numba import types
 
 from .. import ir
 from ..simplify import simplify
+from ..tidy import tidy
 from . import source
 from .base import Frame
 from .calls import Calls
@@ -136,7 +137,7 @@ def build(function: Any, args: list[Any], it: Interpreter | None = None, special
     if isinstance(result, Undefined):
         raise it.refuse(at, f"the result is not one kind of object: {result.why}", "Return the same kind on every path.")
     it.fn.body.yields = list(leaves(result) or []) if not isinstance(result, Py) else []
-    fn = simplify(it.fn)
+    fn = tidy(simplify(it.fn))
     if not isinstance(result, Py):
         result = rebuild(result, fn.results)
     return Built(fn, objects, result, tuple(it.deps), it.uses_parallel)
