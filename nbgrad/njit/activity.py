@@ -75,6 +75,10 @@ class Activity:
                 if self.has(m, i) or self.has(m, n):
                     self.mark(m, p)
                     self.mark(m, r)
+        elif kind == "region":
+            for r, a in zip(op.results, op.blocks[0].yields, strict=True):
+                if self.has(m, a):
+                    self.mark(m, r)
         elif kind == "if":
             for r, a, b in zip(op.results, op.blocks[0].yields, op.blocks[1].yields, strict=True):
                 if self.has(m, a) or self.has(m, b):
@@ -103,6 +107,10 @@ class Activity:
                 if self.has(m, r) or self.has(m, p):
                     for v in (p, i, n):
                         self.mark(m, v)
+        elif kind == "region":
+            for r, a in zip(op.results, op.blocks[0].yields, strict=True):
+                if self.has(m, r):
+                    self.mark(m, a)
         elif kind == "if":
             for r, a, b in zip(op.results, op.blocks[0].yields, op.blocks[1].yields, strict=True):
                 if self.has(m, r):

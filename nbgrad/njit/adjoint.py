@@ -7,6 +7,7 @@ shadow of the same shape (`shadows`); a load of the array adds to the shadow, a 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -16,10 +17,12 @@ from . import ir, scalars
 from .activity import Activity
 from .alias import Aliases
 from .calls import CallRules
+from .regions import Regions
 from .residuals import Residuals
 from .shadows import Shadows
 from .simplify import simplify
 
+_tags = itertools.count(1)
 Adjoints = dict[ir.Value, ir.Value]
 
 
@@ -49,7 +52,7 @@ def adjoint(f: ir.Function, wrt: Sequence[int], seeds: Sequence[int], outputs: S
     return _Adjoint(f, wrt, seeds, outputs).run()
 
 
-class _Adjoint(CallRules, Shadows, Residuals):
+class _Adjoint(CallRules, Regions, Shadows, Residuals):
     def __init__(self, f: ir.Function, wrt: Sequence[int], seeds: Sequence[int], outputs: Sequence[int]):
         self.f = f
         self.wrt, self.seeds = list(wrt), list(seeds)
@@ -280,12 +283,14 @@ class _Adjoint(CallRules, Shadows, Residuals):
         outer = self.outer_values(op)
         carried = [k for k, p in enumerate(op.phis) if not ir.is_array(p) and self.activity.active(p)]
         handles = self.carried_shadows(op)
+        op.attrs.setdefault("tag", next(_tags))
         lo, hi = self.trip_bounds(op)
         inits = [self.take(adj, op.results[k]) or scalars.zero(op.phis[k].type) for k in carried]
         inits += [adj.get(u) or scalars.zero(u.type) for u in outer]
         inits += [h.init for h in handles]
         names = [op.phis[k].name for k in carried] + [u.name for u in outer] + ["" for _ in handles]
         attrs = {"reverse": not op.attrs.get("reverse", False)} if op.kind == "for" else {"reverse": True}
+        attrs["reverse_of"] = op.attrs["tag"]
         attrs.update({k: "adjoint" for k in ("parallel",) if op.attrs.get(k)})
         body = ir.Block([(types.intp, "i"), *((v.type, "d_" + n) for v, n in zip(inits, names, strict=True))])
         new = self.b.op("for", [lo, hi, *inits], [v.type for v in inits], attrs=attrs, blocks=[body])

@@ -70,6 +70,10 @@ class Aliases:
                 if ir.is_array(group[0]):
                     for v in group[1:]:
                         self.union(group[0], v)
+        elif op.kind == "region":
+            for group in zip(op.results, op.blocks[0].yields, strict=True):
+                if ir.is_array(group[0]):
+                    self.union(*group)
         elif op.kind == "if":
             for group in zip(op.results, op.blocks[0].yields, op.blocks[1].yields, strict=True):
                 if ir.is_array(group[0]):

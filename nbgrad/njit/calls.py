@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from numba import types
 
-from . import ir
+from . import ir, scalars
 from .alias import written
 
 
@@ -28,6 +28,7 @@ class CallRules:
     size_of: Any
     add: Any
     take: Any
+    reverse_iv: dict[ir.Op, ir.Value]
 
     def rev_call(self, op: ir.Op, adj: dict) -> None:
         """Interpret ``vjp(args, out, cotangent)`` and add what it returns."""
@@ -54,8 +55,6 @@ class CallRules:
 
     def result_cotangent(self, r: ir.Value, adj: dict) -> ir.Value:
         """The cotangent of a result: its shadow, or its adjoint."""
-        from . import scalars
-
         if ir.is_array(r):
             if self.activity.active(r):
                 return self.shadow_of(r)
@@ -102,6 +101,9 @@ class CallRules:
         after = a in op.results
         new = ir.Block()
         b = ir.Builder(new, op.line)
+        place = self.kept_in_array(op, sizes)
+        if place is not None:
+            return self.keep_in_array(op, a, sizes, place, after)
         if block is self.f.body:
             saved = b.alloc(sizes, a.type.dtype, None, "kept")
             b.op("copy", [saved, a])
@@ -117,11 +119,40 @@ class CallRules:
         at2 = self.b.op("pop", [tape, self.product(self.b, sizes)], [types.intp]).result
         return self.b.op("view", [tape, at2, *sizes], [t], attrs=spec, name="kept").result
 
+    def kept_in_array(self, op: ir.Op, sizes: list[ir.Value]) -> Any:
+        """The loop at the top level around an operation, if copies of arrays of these sizes fit an array with its length."""
+        block = op.block
+        loop = block.parent if block is not None else None
+        if loop is None or loop.kind != "for" or loop.attrs.get("exit") or loop.block is not self.f.body:
+            return None
+        top = all(isinstance(s, ir.Const) or s.home is self.f.body for s in (*sizes, *loop.args[:2]))
+        return loop if top and len(sizes) < 4 else None
+
+    def keep_in_array(self, op: ir.Op, a: ir.Value, sizes: list[ir.Value], loop: ir.Op, after: bool) -> ir.Value:
+        """Copies of an array in every iteration of a loop, in one array of known size."""
+        zero = ir.Const(0, types.intp)
+        first = ir.Builder(ir.Block())
+        n = scalars.apply(first, "max", scalars.apply(first, "sub", loop.args[1], loop.args[0]), zero)
+        every = first.alloc([n, *sizes], a.type.dtype, None, "kept")
+        at = max([self.f.body.ops.index(s.op) + 1 for s in (*sizes, *loop.args[:2]) if s.op in self.f.body.ops] or [0])
+        at = max(at, 0)
+        for o in first.block.ops:
+            o.block = self.f.body
+        self.f.body.ops[at:at] = first.block.ops
+        t = types.Array(a.type.dtype, len(sizes), "C")
+        spec = {"spec": ir.View("index", parts=(("i",), *[("s", False, False, False)] * len(sizes)))}
+        new = ir.Builder(ir.Block(), op.line)
+        k = scalars.apply(new, "sub", loop.blocks[0].params[0], loop.args[0])
+        saved = new.op("view", [every, k], [t], attrs=dict(spec), name="kept").result
+        new.op("copy", [saved, a])
+        assert op.block is not None
+        _splice(op.block, new.block, op, after)
+        k = scalars.apply(self.b, "sub", self.reverse_iv[loop], loop.args[0])
+        return self.b.op("view", [every, k], [t], attrs=dict(spec), name="kept").result
+
     @staticmethod
     def product(b: ir.Builder, sizes: list[ir.Value]) -> ir.Value:
         """The number of elements."""
-        from . import scalars
-
         n: ir.Value = ir.Const(1, types.intp)
         for s in sizes:
             n = scalars.apply(b, "mul", n, s)

@@ -16,10 +16,11 @@ from numba import types
 
 from ..errors import ArgumentError, DTypeError, message
 from . import ir, scalars
-from .adjoint import adjoint
+from .adjoint import Pullback, adjoint
 from .alias import Aliases, written
 from .front.build import Built, Interpreter, build
 from .front.objects import Py, Record, Tup, leaves, rebuild
+from .regions import cut, time_loops
 from .simplify import simplify
 from .tangent import tangent
 
@@ -62,10 +63,12 @@ def parameter_names(function: Any, count: int) -> list[str]:
     return [names[k] if k < len(names) else f"arg{k}" for k in range(count)]
 
 
-def inline(fn: ir.Function, args: Sequence[ir.Value], b: ir.Builder) -> list[ir.Value]:
+def inline(
+    fn: ir.Function, args: Sequence[ir.Value], b: ir.Builder, top: ir.Block | None = None
+) -> list[ir.Value]:
     """Write a program where the builder stands; tapes go to the top of the program written to."""
     mapping: dict[ir.Value, ir.Value] = dict(zip(fn.params, args, strict=True))
-    top = [blk for blk in b.block.chain()][-1]
+    top = top or [blk for blk in b.block.chain()][-1]
     for op in fn.body.ops:
         if op.kind == "tape":
             ir.clone(op, mapping, top)
@@ -172,7 +175,7 @@ class Writer:
     def pull(self, wrt: list[ir.Value], seeds: dict[int, ir.Value], shadows: dict[ir.Value, ir.Value]) -> tuple[list, dict]:
         """Write the program with its reverse sweep; results, and the cotangents of the parameters in ``wrt``."""
         numbers = [self.index(v) for v in wrt if ir.is_float(v.type)]
-        p = adjoint(self.fn, numbers, list(seeds), [self.index(v) for v in shadows])
+        p = reversed_program(self.fn, numbers, list(seeds), [self.index(v) for v in shadows])
         own = {k: shadows.get(self.params[k]) or self.zeros_like(self.values[self.params[k]]) for k in p.shadows}
         args = [self.values[q] for q in self.params] + [own[k] for k in p.shadows] + [seeds[k] for k in p.seeds]
         out = inline(p.fn, args, self.it.b)
@@ -200,6 +203,27 @@ class Writer:
         for v in values:
             self.it.roots.setdefault(v, None)
         return r if isinstance(r, Py) else rebuild(r, values)
+
+
+def reversed_program(f: ir.Function, wrt: list[int], seeds: list[int], outputs: list[int]) -> Pullback:
+    """The adjoint; time loops that would keep arrays in every iteration are cut into stretches first."""
+    where = time_loops(f)
+    if where:
+        trial = adjoint(ir.clone_function(f), wrt, seeds, outputs)
+        asked = [k for k in where if f.body.ops[k].attrs.get("every") is not None]
+        if asked or keeps_much(trial.fn):
+            cut(f, where if keeps_much(trial.fn) else asked)
+    return adjoint(f, wrt, seeds, outputs)
+
+
+def keeps_much(f: ir.Function) -> bool:
+    """Whether a program keeps values in inner loops (arrays with several indices, stacks) or copies of arrays."""
+    for op in ir.walk(f.body):
+        if op.kind == "tape" or (op.kind == "alloc" and op.result.name.startswith("t_") and op.result.type.ndim > 1):
+            return True
+        if op.kind == "alloc" and op.result.name == "kept" and op.block is f.body and op.result.type.ndim > 2:
+            return True
+    return False
 
 
 def one_or_tuple(argnums: Any, items: list[Any]) -> Any:

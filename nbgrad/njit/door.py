@@ -19,11 +19,12 @@ from typing import Any, NamedTuple
 from numba import njit, prange, types
 from numba.extending import overload
 
-from . import ir, order, parallel, runtime
+from . import fuse, ir, order, parallel, runtime
 from .emit import Source, emit
 from .fingerprint import fingerprint
 from .front.build import Interpreter
 from .front.objects import Py, Tup, leaves
+from .share import share
 from .simplify import simplify
 from .tidy import fold
 
@@ -59,13 +60,21 @@ def program(t: Transformation, arg_types: Sequence[Any]) -> tuple[Compiled, list
     objects = [it.argument(a, p.name) for a, p in zip(arg_types, t.parameters, strict=True)]
     result = t.handler(it, objects)
     it.fn.body.yields = list(leaves(result) or []) if not isinstance(result, Py) else []
-    fold(it.fn)
-    fn = simplify(it.fn)
-    notes = parallel.apply(fn) if it.uses_parallel else []
-    order.apply(fn)
+    fn, notes = finish(it.fn, it.uses_parallel)
     uses_prange = any(op.attrs.get("prange") for op in ir.walk(fn.body))
     taken = [p.name for p, o in zip(t.parameters, objects) if not isinstance(o, ir.Value)]
     return Compiled(emit(fn, uses_prange, taken, not options_of(t.function).get("boundscheck")), fn, result, uses_prange, notes), objects
+
+
+def finish(fn: ir.Function, uses_parallel: bool = False) -> tuple[ir.Function, list[str]]:
+    """The passes on a derivative program before it is printed, in place; notes on what runs in parallel and what not."""
+    fold(fn)
+    simplify(fn)
+    notes = parallel.apply(fn) if uses_parallel else []
+    share(fn)
+    fuse.apply(fn)
+    order.apply(fn)
+    return simplify(fn), notes
 
 
 def dispatcher(t: Transformation, cache: bool = True) -> Any:

@@ -23,7 +23,7 @@ from .calls import Fixed
 
 MAX_TEXT = 160
 RESERVED = {"np", "math", "range", "prange", "float", "int", "bool", "complex", "abs", "min", "max", "get", "put", "add_to", "grow",
-            "radd", "print", "len", "atomic_add"}
+            "radd", "zdiv", "print", "len", "atomic_add"}
 
 
 class Source(NamedTuple):
@@ -180,8 +180,8 @@ class _Emitter:
             return self.element(op.args)
         name = op.attrs["fn"]
         args = [self.value(a) for a in op.args]
-        if name == "radd":
-            self.names["radd"] = runtime.radd
+        if name in ("radd", "zdiv"):
+            self.names[name] = getattr(runtime, name)
         if name == "conj" and not isinstance(op.args[0].type, types.Complex):
             return args[0]
         if name in scalars.TEXT:
@@ -491,6 +491,12 @@ class _Emitter:
         if not (op.blocks[1].ops or op.phis):
             self.put("pass")
         self.depth -= 1
+
+    def op_region(self, op: ir.Op) -> None:
+        """A block run once."""
+        self.block(op.blocks[0])
+        for r, y in zip(op.results, op.blocks[0].yields, strict=True):
+            self.text[r] = self.value(y)
 
     def op_if(self, op: ir.Op) -> None:
         """A condition."""

@@ -23,6 +23,7 @@ Kinds of operations (``args -> results``; attrs):
 ``effect``     values -> ; statement text ``text`` (print), kept in the forward sweep only
 ``for``        lo, hi, inits... -> finals...; body(iv, phis...) yields nexts... (and, with ``exit``, a last boolean)
 ``while``      inits... -> finals...; cond(phis...) yields a boolean; body() yields nexts...
+``region``     -> results...; a block run once, whose reverse sweep computes it again instead of keeping values
 ``if``         condition -> results...; two blocks that yield them
 ``tape``       -> a stack of scalars, always at the top of the function
 ``push``       tape, count -> position of the first of ``count`` new places

@@ -21,7 +21,7 @@ COSTLY = frozenset({"call", "check", "effect", "push", "pop", "copy", "add", "al
 def apply(f: ir.Function) -> None:
     """Turn and split the reverse loops of a finished program, in place."""
     aliases = Aliases(f)
-    uses = _use_counts(f)
+    uses = use_counts(f)
     for block in [f.body, *(b for op in ir.walk(f.body) for b in op.blocks)]:
         new: list[ir.Op] = []
         for op in block.ops:
@@ -34,7 +34,8 @@ def apply(f: ir.Function) -> None:
         block.ops = new
 
 
-def _use_counts(f: ir.Function) -> dict[ir.Value, int]:
+def use_counts(f: ir.Function) -> dict[ir.Value, int]:
+    """How often every value is read."""
     counts: dict[ir.Value, int] = defaultdict(int)
     for op in ir.walk(f.body):
         for v in ir.uses(op):

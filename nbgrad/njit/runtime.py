@@ -100,6 +100,12 @@ def radd(typingctx, x, y):
     return t(x, y), codegen
 
 
+@njit(error_model="numpy")
+def zdiv(g, y):
+    """``g / y``, and 0 where ``g`` is 0: the cotangent of a quotient's numerator."""
+    return g / y if g != 0 else g
+
+
 @njit(inline="never")
 def grow(tape, need):
     """A longer copy of a tape."""

@@ -77,6 +77,7 @@ TEXT = {
     "sgn": "np.sign({})",
     "radd": "radd({}, {})",
     "stop": "{}",
+    "zdiv": "zdiv({}, {})",
 }
 for _n in "sin cos tan sinh cosh tanh exp exp2 expm1 log log2 log10 log1p sqrt cbrt floor ceil".split():
     TEXT[_n] = f"np.{_n}({{}})"
@@ -84,7 +85,7 @@ for _n in "isnan isinf isfinite maximum minimum fmax fmin copysign logaddexp deg
     TEXT[_n] = f"np.{_n}({', '.join(['{}'] * (2 if _n[0] in 'mc' or _n in ('fmax', 'fmin', 'logaddexp') else 1))})"
 
 # the operator whose rules a function has, where the names differ
-RULES_OF = {"max": "maximum", "min": "minimum", "mod": "remainder", "radd": "add", "csgn": "sgn"}
+RULES_OF = {"max": "maximum", "min": "minimum", "mod": "remainder", "radd": "add", "csgn": "sgn", "zdiv": "div"}
 # results that have no derivative
 FLAT = frozenset(
     "floordiv and or not bitand bitor bitxor shl shr invert lt le gt ge eq ne isnan isinf isfinite signbit "
@@ -94,12 +95,12 @@ BOOLEAN = frozenset("and or not lt le gt ge eq ne isnan isinf isfinite signbit".
 # partials of these may be infinite where the cotangent is zero: zero wins; other products are plain ones
 SINGULAR = frozenset(
     "div reciprocal sqrt rsqrt cbrt log log2 log10 log1p pow asin acos acosh atanh hypot atan2 lgamma gamma digamma "
-    "xlogy xlog1py erfinv zeta tan remainder fmod ratio0 one_over0".split()
+    "zdiv xlogy xlog1py erfinv zeta tan remainder fmod ratio0 one_over0".split()
 )
 # cheap enough to be computed again in the reverse sweep
 CHEAP = frozenset(
     "add sub mul div neg floordiv mod and or not bitand bitor bitxor shl shr invert lt le gt ge eq ne where max min abs "
-    "real imag conj complex square cube reciprocal isnan isinf isfinite maximum minimum copysign keep drop zmul radd "
+    "zdiv real imag conj complex square cube reciprocal isnan isinf isfinite maximum minimum copysign keep drop zmul radd "
     "floor ceil trunc stop sgn deg2rad rad2deg sqrt".split()
 )
 
@@ -275,6 +276,8 @@ def _simplify(name: str, args: Sequence[ir.Value]) -> ir.Value | None:
         v = fold(name, [a.value for a in args])  # type: ignore[attr-defined]
         if v is not None:
             return ir.Const(v, result_type(name, tuple(a.type for a in args)))
+    if name == "where" and isinstance(args[0], ir.Const) and args[1].type == args[2].type:
+        return args[1] if args[0].value else args[2]
     if len(args) != 2:
         return None
     x, y = args
@@ -420,6 +423,9 @@ def cotangent(b: ir.Builder, op: ir.Op, i: int, g: ir.Value) -> ir.Value:
         return (Sym(b, g, True) * p).v
     if name in ("add", "sub", "neg", "radd"):
         c = Sym(b, apply(b, "neg", g) if name == "neg" or (name == "sub" and i == 1) else g)
+    elif name in ("div", "zdiv") and not isinstance(op.result.type, types.Complex):
+        q = apply(b, "zdiv", cast(b, g, op.result.type), cast(b, op.args[1], op.result.type))
+        c = Sym(b, q if i == 0 else apply(b, "neg", apply(b, "zmul", q, op.result)))
     elif name == "mul":
         other = syms[1 - i]
         c = Sym(b, g) * (other.emit("conj", other) if other.dtype.kind == "c" else other)

@@ -166,7 +166,7 @@ class Shadows:
     # -- sizes ---------------------------------------------------------------------------------------------
     def size_of(self, a: ir.Value, axis: int) -> ir.Value:
         """A size as a value of the forward sweep."""
-        found = self.known_size(a, axis, ())
+        found = self.known_size(a, axis, {})
         if found is not None:
             return found
         return self.shape_op(a, axis)
@@ -184,7 +184,7 @@ class Shadows:
         self.sizes[a, axis] = op.result
         return op.result
 
-    def known_size(self, a: ir.Value, axis: int, assumed: tuple) -> ir.Value | None:
+    def known_size(self, a: ir.Value, axis: int, assumed: dict) -> ir.Value | None:
         """A size that is a value already; ``assumed`` are carried arrays taken to keep theirs."""
         op = a.op
         if op is None:
@@ -200,23 +200,32 @@ class Shadows:
             return op.args[axis + (1 if op.attrs["spec"].kind == "reshape" else 2)]
         if op.kind == "view" and op.attrs["spec"].kind == "T":
             return self.known_size(op.args[0], op.attrs["spec"].axes[axis], assumed)
+        if op.kind == "region":
+            return self.known_size(op.blocks[0].yields[op.results.index(a)], axis, assumed)
         if op.kind == "if":
             u, v = (self.known_size(b.yields[op.results.index(a)], axis, assumed) for b in op.blocks)
             return u if u is not None and _same(u, v) else None
         return None
 
-    def carried_size(self, loop: ir.Op, k: int, axis: int, assumed: tuple) -> ir.Value | None:
-        """The size of a carried array, if no iteration changes it."""
-        phi = loop.phis[k]
-        if (phi, axis) in [(p, x) for p, x, _ in assumed]:
-            return next(n for p, x, n in assumed if (p, x) == (phi, axis))
-        init = self.known_size(loop.inits[k], axis, (*assumed, (phi, axis, None)))
-        if init is None:
-            if assumed:
-                return None
-            init = self.shape_op(loop.inits[k], axis)
-        after = self.known_size(loop.nexts[k], axis, (*assumed, (phi, axis, init)))
-        return init if _same(after, init) else None
+    def carried_size(self, loop: ir.Op, k: int, axis: int, assumed: dict) -> ir.Value | None:
+        """The size of a carried array, if no iteration changes it: assumed for all that are carried, then checked."""
+        key = (loop.phis[k], axis)
+        if key in assumed:
+            return assumed[key]
+        init = assumed[key] = self.first_size(loop.inits[k], axis)
+        return init if _same(self.known_size(loop.nexts[k], axis, assumed), init) else None
+
+    def first_size(self, a: ir.Value, axis: int) -> ir.Value:
+        """The size of the array a carried handle starts from."""
+        while True:
+            if a.op is not None and a.op.kind in ir.LOOPS:
+                a = a.op.inits[a.op.results.index(a)]
+            elif a.op is not None and a.op.kind == "region":
+                a = a.op.blocks[0].yields[a.op.results.index(a)]
+            elif a.op is None and a.block is not None and a.block.parent is not None:
+                a = a.block.parent.inits[a.block.parent.phis.index(a)]
+            else:
+                return self.known_size(a, axis, {}) or self.shape_op(a, axis)
 
     # -- carried arrays -----------------------------------------------------------------------------------
     def permutation(self, op: ir.Op, k: int) -> list[int] | None:
@@ -298,7 +307,7 @@ class Shadows:
             if h.permuted:
                 self.shadow[n] = c
                 continue
-            fresh = n.op is not None and n.op.kind in ("alloc", "call") and n.home in op.blocks
+            fresh = n.op is not None and n.op.kind in ("alloc", "call", "region") and n.home in op.blocks
             if fresh and n not in taken and n not in self.shadow:
                 taken.add(n)
                 self.shadow[n] = c

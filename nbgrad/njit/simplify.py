@@ -105,7 +105,7 @@ class _Live:
         if op in self.ops:
             return
         self.ops.add(op)
-        for a in op.args if op.kind not in (*ir.LOOPS, "if") else ():
+        for a in op.args if op.kind not in (*ir.LOOPS, "if", "region") else ():
             self.value(a)
         self.context(op.block)
 
@@ -162,7 +162,7 @@ class _Live:
         if op.kind in ir.LOOPS:
             self.control(op)
             self.carried(op, op.results.index(v))
-        elif op.kind == "if":
+        elif op.kind in ("if", "region"):
             self.control(op)
             for b in op.blocks:
                 self.value(b.yields[op.results.index(v)])
@@ -187,7 +187,7 @@ def remove_dead(f: ir.Function) -> None:
             kept.append(op)
             if op.kind in ir.LOOPS:
                 keep_phis(op, [k for k, p in enumerate(op.phis) if p in live.values])
-            elif op.kind == "if":
+            elif op.kind in ("if", "region"):
                 keep = [k for k, r in enumerate(op.results) if r in live.values]
                 for b in op.blocks:
                     b.yields = [b.yields[k] for k in keep]

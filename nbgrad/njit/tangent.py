@@ -113,7 +113,7 @@ class _Tangent:
     def apply_coefficient(self, op: ir.Op, n: int) -> ir.Value:
         """Coefficient n of a function's result."""
         name = op.attrs["fn"]
-        if name == "div" or name == "reciprocal":
+        if name in ("div", "zdiv", "reciprocal"):
             return self.quotient(op, n)
         if n == 1 or name in LINEAR or name in PIECEWISE:
             return self.total([scalars.tangent(self.b, op, i, self.coefficient(a, n)) for i, a in self.inputs(op)], op)
@@ -167,7 +167,7 @@ class _Tangent:
         """q_n = (a_n - sum_{j<n} q_j b_{n-j}) / b_0."""
         b = op.args[-1]
         terms = []
-        if op.attrs["fn"] == "div":
+        if op.attrs["fn"] != "reciprocal":
             a = self.coefficient(op.args[0], n)
             if not ir.is_const(a, 0):
                 terms.append(a)
@@ -179,8 +179,7 @@ class _Tangent:
         top = self.total(terms, op)
         if ir.is_const(top, 0):
             return top
-        inverse = scalars.apply(self.b, "reciprocal", scalars.cast(self.b, b, op.result.type))
-        return scalars.apply(self.b, "zmul", top, inverse)
+        return scalars.apply(self.b, "zdiv", top, scalars.cast(self.b, b, op.result.type))
 
     def partial(self, op: ir.Op, i: int) -> ir.Value:
         """The partial derivative as a value whose series is known."""
@@ -304,6 +303,8 @@ class _Tangent:
             self.b.block = old
         self.extend(op, wide)
         self.keep(op)
+
+    do_region = do_if
 
     def extend(self, op: ir.Op, wide: Sequence[ir.Value]) -> None:
         """Results that are the tangents of some results."""

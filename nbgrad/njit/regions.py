@@ -1,0 +1,169 @@
+"""Time loops in stretches: the state is kept at the start of each stretch, and a stretch is run again to be reversed.
+
+What a time loop keeps for its reverse sweep grows with its length; kept for one stretch at a time it stays in the cache, and
+memory grows with the number of stretches only. `cut` rewrites such loops before the adjoint is made: an outer loop over
+stretches, each a ``region``; the reverse of a region runs the adjoint of its own program from the state kept at its start.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import types
+
+from . import ir, scalars
+from .alias import Aliases, written
+
+STRETCH_BYTES = 1 << 19  # of state written in a stretch: about what a second-level cache holds
+STATE_BYTES = 3 << 24  # of states kept in all
+
+
+class Regions:
+    """Part of the adjoint: the reverse of a region."""
+
+    f: ir.Function
+    b: ir.Builder
+    aliases: Any
+    activity: Any
+    order: dict[ir.Op, int]
+    kept: Any
+    shadow_of: Any
+    add: Any
+    take: Any
+    stable: Any
+
+    def rev_region(self, op: ir.Op, adj: dict) -> None:
+        """Run the region again from its start, and its reverse sweep."""
+        from .adjoint import adjoint
+        from .derive import inline
+
+        free = ir.free_values(op)
+        active_results = [k for k, r in enumerate(op.results) if self.activity.active(r)]
+        changed = {self.aliases.of(t) for t in (written(o) for o in ir.walk(op.blocks[0])) if t is not None}
+        own = [v for v in free if ir.is_array(v) and self.aliases.of(v) in changed and self.activity.active(v)]
+        if not active_results and not own:
+            return
+        program = self.region_program(op, free)
+        wrt = [k for k, v in enumerate(free) if self.activity.active(v)]
+        outputs = [k for k, v in enumerate(free) if v in own]
+        p = adjoint(program, wrt, active_results, outputs)
+        args = [self.kept(op, v) if ir.is_array(v) else v for v in free]
+        args += [self.shadow_of(free[k]) for k in p.shadows]
+        for k in p.seeds:
+            r = op.results[k]
+            args.append(self.shadow_of(r) if ir.is_array(r) else self.take(adj, r) or scalars.zero(r.type))
+        out = inline(p.fn, args, self.b, self.f.body)
+        for k, g in zip(p.inputs, out[len(op.results) :]):
+            self.add(adj, free[k], g)
+
+    @staticmethod
+    def region_program(op: ir.Op, free: list[ir.Value]) -> ir.Function:
+        """The region as a program of its own."""
+        program = ir.Function("region")
+        mapping: dict[ir.Value, ir.Value] = {v: program.add_param(v.type, v.name) for v in free}
+        for o in op.blocks[0].ops:
+            ir.clone(o, mapping, program.body)
+        program.body.yields = [mapping.get(v, v) for v in op.blocks[0].yields]
+        return program
+
+
+def time_loops(f: ir.Function) -> list[int]:
+    """Positions (among the top level's operations) of loops that carry arrays or hold inner loops over kept arrays."""
+    aliases = Aliases(f)
+    found = []
+    for k, op in enumerate(f.body.ops):
+        if op.kind != "for" or op.attrs.get("exit") or op.attrs.get("parallel") or op.attrs.get("cut"):
+            continue
+        if op.attrs.get("every") is not None or _evolves(op, aliases):
+            found.append(k)
+    return found
+
+
+def _evolves(op: ir.Op, aliases: Aliases) -> bool:
+    """Whether an iteration reads arrays that the one before has written."""
+    inner = any(o.kind in ir.LOOPS or o.kind == "call" for o in op.blocks[0].ops)
+    if not inner:
+        return False
+    if any(ir.is_array(p) for p in op.phis):
+        return True
+    first: dict[Any, str] = {}
+    for o in ir.walk(op.blocks[0]):
+        target = written(o)
+        if o.kind in ("load", "accum") and _from_outside(o.args[0], op):
+            first.setdefault(aliases.of(o.args[0]), "read")
+        elif target is not None and _from_outside(target, op):
+            first.setdefault(aliases.of(target), "write")
+    changed = {aliases.of(t) for t in (written(o) for o in ir.walk(op.blocks[0])) if t is not None}
+    return any(kind == "read" and memory in changed for memory, kind in first.items())
+
+
+def _from_outside(a: ir.Value, op: ir.Op) -> bool:
+    while a.op is not None and a.op.kind == "view":
+        a = a.op.args[0]
+    return a.home is None or not a.home.within(op.blocks[0])
+
+
+def cut(f: ir.Function, where: list[int]) -> None:
+    """Cut loops of the top level into stretches, in place."""
+    for op in [f.body.ops[k] for k in where]:
+        _cut(f, op)
+
+
+def _cut(f: ir.Function, op: ir.Op) -> None:
+    b = ir.Builder(ir.Block(), op.line)
+    lo, hi = op.args[:2]
+    n = scalars.apply(b, "max", scalars.apply(b, "sub", hi, lo), ir.Const(0, types.intp))
+    every = op.attrs.pop("every", None)
+    length = every if every is not None and not ir.is_const(every, 0) else _length(b, op, n, Aliases(f))
+    length = scalars.apply(b, "max", length, ir.Const(1, types.intp))
+    pieces = scalars.apply(
+        b, "floordiv", scalars.apply(b, "add", n, scalars.apply(b, "sub", length, ir.Const(1, types.intp))), length
+    )
+    inits = op.inits
+    outer = b.loop(ir.Const(0, types.intp), pieces, inits, "stretch", cut=True)
+    outer.results = op.results
+    for r in outer.results:
+        r.op = outer
+    body = outer.blocks[0]
+    inside = ir.Builder(body, op.line)
+    start = scalars.apply(inside, "mul", body.params[0], length)
+    first = scalars.apply(inside, "add", lo, start)
+    last = scalars.apply(inside, "min", hi, scalars.apply(inside, "add", first, length))
+    region = inside.op("region", [], [p.type for p in op.phis], blocks=[ir.Block()])
+    op.args = [first, last, *body.params[1:]]
+    op.results = [ir.Value(p.type, p.name, op) for p in op.phis]
+    op.attrs["cut"] = True
+    at = f.body.ops.index(op)
+    f.body.ops.remove(op)
+    op.block = region.blocks[0]
+    region.blocks[0].ops = [op]
+    region.blocks[0].yields = list(op.results)
+    body.yields = list(region.results)
+    for o in b.block.ops:
+        o.block = f.body
+    f.body.ops[at:at] = b.block.ops
+
+
+def _length(b: ir.Builder, op: ir.Op, n: ir.Value, aliases: Aliases) -> ir.Value:
+    """Iterations whose written state fits the cache, more where the states kept in all would be too many."""
+    arrays: dict[Any, ir.Value] = {}
+    for v in [*op.inits, *(t for t in (written(o) for o in ir.walk(op.blocks[0])) if t is not None)]:
+        while v.op is not None and v.op.kind == "view":
+            v = v.op.args[0]
+        if ir.is_array(v) and (v.home is None or not v.home.within(op.blocks[0])) and v.op not in (None,) or v in op.inits:
+            if ir.is_array(v):
+                arrays.setdefault(v, v)
+    total: ir.Value = ir.Const(64, types.intp)
+    for a in arrays:
+        size: ir.Value = ir.Const(8, types.intp)
+        for k in range(a.type.ndim):
+            size = scalars.apply(b, "mul", size, b.shape(a, k))
+        total = scalars.apply(b, "add", total, size)
+    cached = scalars.apply(b, "floordiv", ir.Const(STRETCH_BYTES, types.intp), total)
+    frugal = scalars.apply(
+        b, "floordiv", scalars.apply(b, "mul", n, total), ir.Const(STATE_BYTES, types.intp)
+    )
+    length = scalars.apply(b, "max", cached, frugal)
+    even = scalars.apply(b, "mul", scalars.apply(b, "floordiv", scalars.apply(b, "add", length, ir.Const(2, types.intp)),
+                                                 ir.Const(2, types.intp)), ir.Const(2, types.intp))
+    return even
