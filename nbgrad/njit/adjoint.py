@@ -22,6 +22,7 @@ from .residuals import Residuals
 from .shadows import Shadows
 from .simplify import simplify
 
+WRONG_SHAPE = "njit: a cotangent has another shape than the result it belongs to; give it the shape of the function's value"
 _tags = itertools.count(1)
 Adjoints = dict[ir.Value, ir.Value]
 
@@ -108,6 +109,9 @@ class _Adjoint(CallRules, Regions, Shadows, Residuals):
         if not self.activity.active(r):
             return
         if ir.is_array(r):
+            for k in range(r.type.ndim):
+                same = scalars.apply(self.b, "eq", self.b.shape(ct, k), self.size_of(r, k))
+                self.b.op("check", [same], attrs={"error": "ValueError", "message": WRONG_SHAPE})
             self.b.op("add", [self.shadow_of(r), ct])
         else:
             self.add(adj, r, ct)

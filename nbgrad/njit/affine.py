@@ -91,7 +91,8 @@ def place(array: ir.Value, index: Sequence[ir.Value]) -> Place:
         if spec.kind == "index":
             at = _through_index(spec, array.op.args[1:], at, base.type.ndim)
         elif spec.kind == "T":
-            old, at = at, [None] * len(at)
+            old = at
+            at = [None for _ in old]
             for k, axis in enumerate(spec.axes):
                 at[axis] = old[k]
         elif spec.kind not in ("field", "real", "imag"):
@@ -110,7 +111,7 @@ def _through_index(spec: ir.View, args: Sequence[ir.Value], at: Index, ndim: int
         elif p[0] == "i":
             out.append(linear(next(rest)))
         else:
-            start, stop, step = (next(rest) if given else None for given in p[1:4])
+            start, _, step = (next(rest) if given else None for given in p[1:4])
             out.append(_shifted(next(own), start, step))
     out += list(own)
     return out + [None] * (ndim - len(out))

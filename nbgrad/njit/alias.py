@@ -27,7 +27,7 @@ class Aliases:
         self.memory: dict[ir.Value, Memory] = {}
         for p in f.params:
             if ir.is_array(p):
-                self.memory[p] = Memory(p)
+                self.origin(p)
         for op in ir.walk(f.body):
             self.visit(op)
 
@@ -57,12 +57,20 @@ class Aliases:
         if found is not None:
             self.memory[y] = found
 
+    def origin(self, v: ir.Value) -> None:
+        """A handle brings memory of its own (its class may be known already, from the result of a condition)."""
+        r = self.find(v)
+        if r in self.memory:
+            self.memory[r].origins.append(v)
+        else:
+            self.memory[r] = Memory(v)
+
     def visit(self, op: ir.Op) -> None:
         """Note what an operation does to handles."""
         arrays = [r for r in op.results if ir.is_array(r)]
         if op.kind in ("alloc", "call", "frozen", "tape"):
             for r in arrays:
-                self.memory[r] = Memory(r)
+                self.origin(r)
         elif op.kind == "view":
             self.union(op.result, op.args[0])
         elif op.kind in ir.LOOPS:

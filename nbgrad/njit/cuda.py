@@ -23,12 +23,16 @@ from .cuda_emit import Factor, Kernel, emit_kernel
 from .cuda_front import AXES, CudaInterpreter
 from .front import source
 from .front.build import build
+from .share import share
 from .simplify import simplify
+from .tidy import fold
 
 SLOTS = 256  # places a thread has on each stack, unless the user says otherwise
 
 
-def vjp(kernel: Any, argnums: int | Sequence[int] | None = None, *, tape: int | None = None) -> AdjointKernel:
+def vjp(
+    kernel: Any, argnums: int | Sequence[int] | None = None, *, tape: int | None = None
+) -> AdjointKernel:
     """The adjoint kernel of a CUDA kernel.
 
     Parameters
@@ -76,7 +80,9 @@ class AdjointKernel:
     def __init__(self, kernel: Any, argnums: Any, tape: int | None):
         function = getattr(kernel, "py_func", None) or getattr(kernel, "fn", kernel)
         if not hasattr(function, "__code__"):
-            raise DTypeError(message("njit.cuda.vjp", "the kernel", type(kernel).__name__, "a @cuda.jit kernel"))
+            raise DTypeError(
+                message("njit.cuda.vjp", "the kernel", type(kernel).__name__, "a @cuda.jit kernel")
+            )
         if tape is not None and (type(tape) is not int or tape < 1):
             raise ArgumentError(message("njit.cuda.vjp", "tape", repr(tape), "a positive int"))
         self.function = function
@@ -85,7 +91,7 @@ class AdjointKernel:
         self.tape = tape
         self.programs: dict[tuple, Program] = {}
         self.compiled: dict[tuple, Any] = {}
-        functools.update_wrapper(self, function, assigned=("__name__", "__doc__"), updated=())
+        self.__name__, self.__doc__ = function.__name__, function.__doc__
 
     def positions(self, argnums: Any) -> list[int]:
         """Checked positions of arguments."""
@@ -93,7 +99,9 @@ class AdjointKernel:
         for k in found:
             if type(k) is not int or not -self.count <= k < self.count:
                 raise ArgumentError(
-                    message("njit.cuda.vjp", "argnums", k, f"positions among the {self.count} arguments")
+                    message(
+                        "njit.cuda.vjp", "argnums", k, f"positions among the {self.count} arguments"
+                    )
                 )
         return [k % self.count for k in found]
 
@@ -102,7 +110,11 @@ class AdjointKernel:
         if self.argnums is not None:
             for k in self.argnums:
                 if not ir.is_float(arg_types[k]):
-                    raise DTypeError(message("njit.cuda.vjp", f"argument {k}", arg_types[k], "floating-point numbers"))
+                    raise DTypeError(
+                        message(
+                            "njit.cuda.vjp", f"argument {k}", arg_types[k], "floating-point numbers"
+                        )
+                    )
             return self.argnums
         return [k for k, t in enumerate(arg_types) if isinstance(t, types.Array) and ir.is_float(t)]
 
@@ -110,7 +122,9 @@ class AdjointKernel:
         """The adjoint for Numba types of the kernel's arguments and a launch with several threads along ``axes``."""
         key = (tuple(arg_types), axes)
         if key not in self.programs:
-            self.programs[key] = _program(self.function, list(arg_types), self.chosen(arg_types), frozenset(axes))
+            self.programs[key] = _program(
+                self.function, list(arg_types), self.chosen(arg_types), frozenset(axes)
+            )
         return self.programs[key]
 
     def source(self, arg_types: Sequence[Any], axes: str = "x") -> str:
@@ -131,7 +145,9 @@ class AdjointKernel:
     def __getitem__(self, config: Any) -> Any:
         """``adj[grid, block]`` or ``adj[grid, block, stream]``."""
         if not isinstance(config, tuple) or len(config) < 2:
-            raise ArgumentError(message("njit.cuda.vjp", "the launch", repr(config), "adj[grid, block](...)"))
+            raise ArgumentError(
+                message("njit.cuda.vjp", "the launch", repr(config), "adj[grid, block](...)")
+            )
         return functools.partial(self.launch, config)
 
     def launch(self, config: tuple, *args: Any) -> None:
@@ -142,8 +158,12 @@ class AdjointKernel:
         wanted = self.chosen(given[: self.count]) if len(given) >= self.count else []
         if len(args) != self.count + len(wanted):
             raise ArgumentError(
-                message("njit.cuda.vjp", "the launch", f"{len(args)} arguments",
-                        f"{self.count} arguments of '{self.__name__}' and a shadow for each of {tuple(wanted)}")  # type: ignore[attr-defined]
+                message(
+                    "njit.cuda.vjp",
+                    "the launch",
+                    f"{len(args)} arguments",
+                    f"{self.count} arguments of '{self.__name__}' and a shadow for each of {tuple(wanted)}",
+                )
             )
         check_shadows(wanted, given[: self.count], given[self.count :])
         grid, block = (_three(x) for x in config[:2])
@@ -167,8 +187,9 @@ class AdjointKernel:
         most = int(need.copy_to_host()[0])
         if most > slots:
             raise OutOfMemoryError(
-                f"njit.cuda: a thread of the adjoint of '{self.__name__}' keeps more than {slots} values on one stack "  # type: ignore[attr-defined]
-                f"(at least {most}); the shadows are incomplete. Pass tape={2 * most} to vjp, or make the loop's length an argument."
+                f"njit.cuda: a thread of the adjoint of '{self.__name__}' keeps more than {slots} values on one stack "
+                f"(at least {most}); the shadows are incomplete. Pass tape={2 * most} to vjp, or make the "
+                "length of the loop an argument."
             )
 
 
@@ -200,7 +221,9 @@ def kind_of(x: Any) -> Any:
         return types.complex128
     dtype = getattr(x, "dtype", None)
     if dtype is None:
-        raise DTypeError(message("njit.cuda.vjp", "an argument", type(x).__name__, "numbers and arrays"))
+        raise DTypeError(
+            message("njit.cuda.vjp", "an argument", type(x).__name__, "numbers and arrays")
+        )
     kind = from_dtype(np.dtype(dtype))
     shape = getattr(x, "shape", ())
     if isinstance(x, np.generic):
@@ -227,14 +250,21 @@ def check_shadows(wanted: Sequence[int], args: Sequence[Any], shadows: Sequence[
         ndim, dtype = (t.ndim, t.dtype) if isinstance(t, types.Array) else (1, t)
         if not isinstance(s, types.Array) or s.dtype != dtype or s.ndim != ndim:
             raise DTypeError(
-                message("njit.cuda.vjp", f"the shadow of argument {k}", s, f"a {ndim}-D array of {dtype}")
+                message(
+                    "njit.cuda.vjp",
+                    f"the shadow of argument {k}",
+                    s,
+                    f"a {ndim}-D array of {dtype}",
+                )
             )
 
 
 # -- making the program --------------------------------------------------------------------------------------------
 
 
-def _program(function: Any, arg_types: list[Any], wanted: list[int], axes: frozenset[str]) -> Program:
+def _program(
+    function: Any, arg_types: list[Any], wanted: list[int], axes: frozenset[str]
+) -> Program:
     """Differentiate a kernel."""
     it = CudaInterpreter(function.__name__)
     names = [a.arg for a in source.parse(function).args.args]
@@ -246,10 +276,11 @@ def _program(function: Any, arg_types: list[Any], wanted: list[int], axes: froze
     pulled = adjoint(fn, wanted, [], outputs)
     f = pulled.fn
     f.name = f"{function.__name__}_adjoint"
-    numbers = dict(zip(pulled.inputs, f.results[len(f.results) - len(pulled.inputs) :], strict=True))
     shadow = dict(zip(pulled.shadows, f.params[len(params) + len(it.positions) :], strict=True))
     forget_unread(f, params)
-    arguments, totals, kinds = list(params), {}, list(arg_types)
+    tidy(f)
+    numbers = dict(zip(pulled.inputs, f.results, strict=True))
+    arguments, totals, kinds = list(params), [], list(arg_types)
     for k in wanted:
         if isinstance(arg_types[k], types.Array):
             arguments.append(shadow[k])
@@ -258,7 +289,7 @@ def _program(function: Any, arg_types: list[Any], wanted: list[int], axes: froze
         total = ir.Value(types.Array(arg_types[k], 1, "C"), "d_" + names[k])
         arguments.append(total)
         kinds.append(total.type)
-        totals[numbers[k]] = total
+        totals.append((numbers[k], total))
     known = set(params)
     kernel = emit_kernel(f, arguments, it.positions, totals, axes, lambda n: computable(n, known))
     return Program(kernel, _function(kernel), kinds, params)
@@ -290,12 +321,21 @@ def forget_unread(f: ir.Function, params: Sequence[ir.Value]) -> None:
     mine = {aliases.of(p) for p in params if ir.is_array(p)} - read
 
     def sweep(block: ir.Block) -> None:
-        block.ops = [o for o in block.ops if written(o) is None or aliases.of(o.args[0]) not in mine]
+        block.ops = [
+            o for o in block.ops if written(o) is None or aliases.of(o.args[0]) not in mine
+        ]
         for o in block.ops:
             for b in o.blocks:
                 sweep(b)
 
     sweep(f.body)
+    simplify(f)
+
+
+def tidy(f: ir.Function) -> None:
+    """Constants folded, what is computed or read twice shared."""
+    fold(f)
+    share(f)
     simplify(f)
 
 
@@ -309,7 +349,13 @@ def _function(kernel: Kernel) -> Any:
     """The Python function of a kernel's text."""
     from kernels_cuda import _compat, scalar
 
-    space = {**scalar.namespace(), "np": np, **kernel.names, "cuda": _compat.numba_cuda(), "__name__": __name__}
+    space = {
+        **scalar.namespace(),
+        "np": np,
+        **kernel.names,
+        "cuda": _compat.numba_cuda(),
+        "__name__": __name__,
+    }
     exec(compile(kernel.text, f"<nbgrad.njit.cuda {kernel.name}>", "exec"), space)
     return space[kernel.name]
 
@@ -328,7 +374,11 @@ def computable(v: ir.Value, known: set[ir.Value]) -> bool:
         return op.args[0] in known
     if op.kind == "cast":
         return computable(op.args[0], known)
-    return op.kind == "apply" and op.attrs["fn"] in scalars._FOLD and all(computable(a, known) for a in op.args)
+    return (
+        op.kind == "apply"
+        and op.attrs["fn"] in scalars._FOLD
+        and all(computable(a, known) for a in op.args)
+    )
 
 
 def evaluate(v: ir.Value, values: dict[ir.Value, Any]) -> Any:

@@ -24,7 +24,10 @@ from .emit import _Emitter, _unified
 
 # plain operators; everything else is written with the engine's own templates for CUDA
 SIGNS = frozenset(
-    "add sub mul div neg and or not bitand bitor bitxor shl shr invert lt le gt ge eq ne where square cube".split()
+    (
+        *("add", "sub", "mul", "div", "neg", "square", "cube", "where", "and", "or", "not"),
+        *("bitand", "bitor", "bitxor", "shl", "shr", "invert", "lt", "le", "gt", "ge", "eq", "ne"),
+    )
 )
 THREAD = (
     "((cuda.blockIdx.z * cuda.gridDim.y + cuda.blockIdx.y) * cuda.gridDim.x + cuda.blockIdx.x)"
@@ -58,7 +61,7 @@ def emit_kernel(
     f: ir.Function,
     arguments: Sequence[ir.Value],
     positions: dict[str, ir.Value],
-    totals: dict[ir.Value, ir.Value],
+    totals: Sequence[tuple[ir.Value, ir.Value]],
     axes: frozenset[str],
     host: Any,
 ) -> Kernel:
@@ -69,7 +72,7 @@ def emit_kernel(
     f : the program.
     arguments : its parameters in the order of the kernel's.
     positions : the parameters that stand for the thread's position, by their text.
-    totals : results that are added to the only element of an array.
+    totals : numbers, each with the array to whose only element it is added.
     axes : the axes along which a launch has more than one thread.
     host : ``host(size)`` tells whether the launch can compute a size.
     """
@@ -77,7 +80,9 @@ def emit_kernel(
 
 
 class _KernelEmitter(_Emitter):
-    def __init__(self, f: Any, arguments: Any, positions: Any, totals: Any, axes: frozenset, host: Any):
+    def __init__(
+        self, f: Any, arguments: Any, positions: Any, totals: Any, axes: frozenset, host: Any
+    ):
         super().__init__(f, False, ("cuda", "libdevice", "me", "slots", "need"), False)
         self.arguments, self.positions, self.totals, self.host = arguments, positions, totals, host
         self.buffers: list[Buffer] = []
@@ -94,14 +99,16 @@ class _KernelEmitter(_Emitter):
             self.put(f"{self.name(p)} = {_position(text)}")
         self.choose_inlined(self.f.body)
         self.block(self.f.body)
-        for v, total in self.totals.items():
+        for v, total in self.totals:
             self.put(f"cuda.atomic.add({self.value(total)}, 0, {self.value(v)})")
         if self.buffers:
             self.lines.insert(0, f"    me = {THREAD}")
         extra = [b.name for b in self.buffers] + (["slots", "need"] if self.bounded else [])
         name = "".join(c if c.isalnum() or c == "_" else "_" for c in self.f.name)
         head = f"def {name}({', '.join([*params, *extra])}):"
-        return Kernel(name, "\n".join([head, *self.lines]) + "\n", self.names, self.buffers, self.bounded)
+        return Kernel(
+            name, "\n".join([head, *self.lines]) + "\n", self.names, self.buffers, self.bounded
+        )
 
     # -- expressions -----------------------------------------------------------------------------------
     def expression(self, op: ir.Op) -> str:
@@ -165,8 +172,10 @@ class _KernelEmitter(_Emitter):
     def atomic_add(self, array: ir.Value, index: Sequence[str], v: str) -> None:
         """Add to an element that other threads may add to."""
         if isinstance(array.type.dtype, types.Complex):
-            raise self.refusal(f"several threads add to elements of '{array.name}', which is complex",
-                               "Pass its real and imaginary parts as two arrays.")
+            raise self.refusal(
+                f"several threads add to elements of '{array.name}', which is complex",
+                "Pass its real and imaginary parts as two arrays.",
+            )
         at = index[0] if len(index) == 1 else f"({', '.join(index)})"
         self.put(f"cuda.atomic.add({self.value(array)}, {at}, {v})")
 
@@ -273,7 +282,9 @@ class _KernelEmitter(_Emitter):
         """A view of an array."""
         root = place(op.args[0], []).root
         if root in self.columns:
-            raise self.refusal("a part of an array that is kept for the reverse sweep", "Index single elements.")
+            raise self.refusal(
+                "a part of an array that is kept for the reverse sweep", "Index single elements."
+            )
         super().op_view(op)
 
     # -- what a kernel cannot do ------------------------------------------------------------------------------
@@ -286,18 +297,28 @@ class _KernelEmitter(_Emitter):
     def op_call(self, op: ir.Op) -> None:
         """An opaque call."""
         name = getattr(op.attrs["rule"].function, "__name__", "a function")
-        raise self.refusal(f"'{name}' is called, which a kernel cannot do", "Write it out as loops.")
+        raise self.refusal(
+            f"'{name}' is called, which a kernel cannot do", "Write it out as loops."
+        )
 
     def refusal(self, what: str, instead: str) -> UnsupportedError:
         """The error for something that has no CUDA form."""
-        return UnsupportedError(f"njit.cuda: {what} (in the adjoint of kernel '{self.f.name}'). {instead}")
+        return UnsupportedError(
+            f"njit.cuda: {what} (in the adjoint of kernel '{self.f.name}'). {instead}"
+        )
 
     def refuse_carried(self) -> None:
         """Arrays made in an iteration and handed to the next: a local array is the same memory in both."""
         for op in ir.walk(self.f.body):
             for v in op.nexts if op.kind in ir.LOOPS else ():
                 root = place(v, []).root if ir.is_array(v) else None
-                if root is not None and root.op is not None and root.op.kind == "alloc" and root.home.within(op.blocks[-1]):
+                if (
+                    root is not None
+                    and root.op is not None
+                    and root.op.kind == "alloc"
+                    and root.home is not None
+                    and root.home.within(op.blocks[-1])
+                ):
                     raise self.refusal(
                         f"the array '{v.name}' is handed from one iteration to the next",
                         "Use one array with one more index instead of rebinding names.",
@@ -309,10 +330,11 @@ def _position(text: str) -> str:
     what, axis = text.rsplit(".", 1)
     if what not in ("cuda.grid", "cuda.gridsize"):
         return text
-    size = f"cuda.gridDim.{axis} * cuda.blockDim.{axis}"
-    return size if what == "cuda.gridsize" else (
-        "cuda.grid(1)" if axis == "x" else f"cuda.blockIdx.{axis} * cuda.blockDim.{axis} + cuda.threadIdx.{axis}"
-    )
+    if what == "cuda.gridsize":
+        return f"cuda.gridDim.{axis} * cuda.blockDim.{axis}"
+    if axis == "x":
+        return "cuda.grid(1)"
+    return f"cuda.blockIdx.{axis} * cuda.blockDim.{axis} + cuda.threadIdx.{axis}"
 
 
 @lru_cache(maxsize=256)
@@ -326,7 +348,9 @@ def device_function(name: str, kinds: tuple[str, ...]) -> Any:
     op = REGISTRY[scalars.RULES_OF.get(name, name)]
     xs = inputs([np.dtype(k) for k in kinds])
     out = op.body(*xs)
-    lines, results = emit([out], lambda e, a: scalar.template(e.op, e.dtype, [x.dtype for x in e.args], list(a)))
+    lines, results = emit(
+        [out], lambda e, a: scalar.template(e.op, e.dtype, [x.dtype for x in e.args], list(a))
+    )
     body = "".join(f"    {line}\n" for line in lines)
     text = f"def {name}({', '.join(e.value for e in xs)}):\n{body}    return {results[0]}\n"
     space: dict[str, Any] = {**scalar.namespace(), "__name__": __name__}
@@ -337,16 +361,24 @@ def device_function(name: str, kinds: tuple[str, ...]) -> Any:
 # -- which elements a thread has to itself ------------------------------------------------------------------------
 
 
-def owned(f: ir.Function, aliases: Aliases, positions: dict[str, ir.Value], axes: frozenset[str]) -> set[Any]:
+def owned(
+    f: ir.Function, aliases: Aliases, positions: dict[str, ir.Value], axes: frozenset[str]
+) -> set[Any]:
     """The memories whose elements are added to by one thread each, in a launch with several threads along ``axes``."""
     found: dict[Any, list[tuple]] = {}
     for op in ir.walk(f.body):
         if op.kind in ("accum", "add"):
             index = op.args[1:-1] if op.kind == "accum" else []
-            found.setdefault(aliases.of(op.args[0]), []).append(tuple(_marks(op.args[0], index, positions)))
+            found.setdefault(aliases.of(op.args[0]), []).append(
+                tuple(_marks(op.args[0], index, positions))
+            )
     return {
-        m for m, marks in found.items()
-        if all(any(all((axis, k, where) in mk for mk in marks) for k, where in _places(marks[0], axis)) for axis in axes)
+        m
+        for m, marks in found.items()
+        if all(
+            any(all((axis, k, where) in mk for mk in marks) for k, where in _places(marks[0], axis))
+            for axis in axes
+        )
     }
 
 
@@ -354,7 +386,9 @@ def _places(marks: tuple, axis: str) -> list[tuple]:
     return [(k, where) for a, k, where in marks if a == axis]
 
 
-def _marks(array: ir.Value, index: Sequence[ir.Value], positions: dict[str, ir.Value]) -> list[tuple]:
+def _marks(
+    array: ir.Value, index: Sequence[ir.Value], positions: dict[str, ir.Value]
+) -> list[tuple]:
     """``(axis, dimension, root and offset)`` for dimensions whose index is a thread's global position plus a constant."""
     at = place(array, index)
     out = []
@@ -376,7 +410,11 @@ def _is_global(terms: tuple, axis: str, positions: dict[str, ir.Value]) -> bool:
     for s, c in terms:
         if c != 1:
             return False
-        factors = s.op.args if s.op is not None and s.op.kind == "apply" and s.op.attrs["fn"] == "mul" else []
+        factors = (
+            s.op.args
+            if s.op is not None and s.op.kind == "apply" and s.op.attrs["fn"] == "mul"
+            else []
+        )
         if s is grid or s is thread:
             seen.add("grid" if s is grid else "thread")
         elif block is not None and width is not None and {*factors} == {block, width}:

@@ -91,17 +91,26 @@ class CudaInterpreter(Interpreter):
             return self.atomic_add(args, node)
         if path in TOGETHER:
             raise self.refuse(
-                node, f"{TOGETHER[path]} have no adjoint kernel",
+                node,
+                f"{TOGETHER[path]} have no adjoint kernel",
                 "Write the kernel so that each thread works by itself (cuda.atomic.add for sums), or give the launch "
                 "rules with nbgrad's custom functions.",
             )
-        raise self.refuse(node, f"'cuda.{path}' has no derivative here", "Use arithmetic, loops and cuda.atomic.add.")
+        raise self.refuse(
+            node,
+            f"'cuda.{path}' has no derivative here",
+            "Use arithmetic, loops and cuda.atomic.add.",
+        )
 
     def grid(self, path: str, args: list[Any], node: ast.AST) -> Any:
         """``cuda.grid`` and ``cuda.gridsize``."""
         n = args[0].value if args and isinstance(args[0], ir.Const) else 0
         if n not in (1, 2, 3):
-            raise self.refuse(node, f"cuda.{path} of a number of dimensions that is not 1, 2 or 3", "Write a literal.")
+            raise self.refuse(
+                node,
+                f"cuda.{path} of a number of dimensions that is not 1, 2 or 3",
+                "Write a literal.",
+            )
         items = tuple(self.position(f"cuda.{path}.{AXES[k]}") for k in range(n))
         return items[0] if n == 1 else Tup(items)
 
@@ -120,7 +129,9 @@ class CudaInterpreter(Interpreter):
         self.summed.setdefault(array, node)
         self.b.accum(array, where, self.cast(self.scalar(value, node), array.type.dtype))
         self.forget_loads()
-        return Undefined("what cuda.atomic.add returns depends on the order of threads; only the sum is known")
+        return Undefined(
+            "what cuda.atomic.add returns depends on the order of threads; only the sum is known"
+        )
 
 
 def _known(value: Any) -> str | None:

@@ -262,6 +262,8 @@ def pullback(it: Interpreter, function: Any, args: list[Any], cotangent: Any, ar
         outs = [p for p in w.written if ir.is_float(p.type)]
         cts = leaves(cotangent) or []
         check_count(name, len(cts), len(outs))
+        for q, c in zip(outs, cts, strict=True):
+            check_like(it, name, w.values[q], c, "cotangent")
         shadows = {p: it.copied(c) for p, c in zip(outs, cts, strict=True)}
         _, grads = w.pull(wrt, {}, shadows)
         value: Any = [w.values[p] for p in outs]
@@ -270,6 +272,8 @@ def pullback(it: Interpreter, function: Any, args: list[Any], cotangent: Any, ar
         parts = leaves(r) or []
         cts = leaves(cotangent) or []
         check_count(name, len(cts), len(parts))
+        for q, c in zip(parts, cts, strict=True):
+            check_kind(name, q, c, "cotangent")
         seeds = {
             k: c if ir.is_array(p) else it.cast(c, p.type)
             for k, (p, c) in enumerate(zip(parts, cts, strict=True))
@@ -288,6 +292,24 @@ def check_count(name: str, given: int, expected: int) -> None:
         )
 
 
+def check_kind(name: str, v: ir.Value, t: ir.Value, what: str) -> None:
+    """Raise if a tangent or cotangent is a number where an array is needed, or has other dimensions."""
+    alike = ir.is_array(v) == ir.is_array(t) and (not ir.is_array(v) or v.type.ndim == t.type.ndim)
+    if not alike:
+        raise ArgumentError(
+            message(f"njit.{name}", f"the {what}", _kind(t), _kind(v), f"Give the {what} the shape of what it belongs to.")
+        )
+
+
+def check_like(it: Interpreter, name: str, v: ir.Value, t: ir.Value, what: str) -> None:
+    """Raise for a wrong kind, and at run time for a wrong shape."""
+    check_kind(name, v, t, what)
+    if ir.is_array(v):
+        text = f"njit.{name}: a {what} has another shape than the array it belongs to; give it the same shape."
+        for n, m in zip(it.shape(v), it.shape(t), strict=True):
+            it.b.op("check", [it.apply("eq", n, m)], attrs={"error": "ValueError", "message": text})
+
+
 def taylor(
     it: Interpreter, function: Any, args: list[Any], tangents: Any, argnums: Any, order: int, name: str, special: Any = None
 ) -> tuple[Any, list[Any]]:
@@ -299,6 +321,8 @@ def taylor(
     wrt = [v for k in where for v in leaves(program.objects[k]) or []]
     given = leaves(tangents) or []
     check_count(name, len(given), len(wrt))
+    for v, t in zip(wrt, given, strict=True):
+        check_like(it, name, w.values[v], t, "tangent")
     pairs = [(w.index(v), t) for v, t in zip(wrt, given, strict=True) if ir.is_float(v.type)]
     p = tangent(w.fn, [k for k, _ in pairs], order)
     directions = dict(pairs)

@@ -70,9 +70,12 @@ def finish(fn: ir.Function, uses_parallel: bool = False) -> tuple[ir.Function, l
     """The passes on a derivative program before it is printed, in place; notes on what runs in parallel and what not."""
     fold(fn)
     simplify(fn)
-    notes = parallel.apply(fn) if uses_parallel else []
     share(fn)
     fuse.apply(fn)
+    notes: list[str] = []
+    if uses_parallel:
+        notes = parallel.apply(simplify(fn))
+        share(fn)
     order.apply(fn)
     return simplify(fn), notes
 

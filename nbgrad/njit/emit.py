@@ -311,6 +311,8 @@ class _Emitter:
                 else:
                     text = ":".join(next(rest) if given else "" for given in p[1:3])
                     parts.append(text + (f":{next(rest)}" if p[3] else ""))
+            while len(parts) > 1 and parts[-1] == ":":
+                parts.pop()  # Numba takes a[i] for contiguous, a[i, :] not
             text = f"{a}[{', '.join(parts)}]"
         elif spec.kind == "T":
             straight = spec.axes == tuple(reversed(range(len(spec.axes))))

@@ -127,6 +127,8 @@ class _Fusion:
         mapping.update(zip(self.second.phis, new, strict=True))
         body.params += new
         self.first.args += self.second.inits
+        if self.first.attrs.get("parallel"):
+            self.first.attrs["parallel"] = "adjoint"  # its additions are no longer the program's own only
         for o in other.ops:
             if o.kind == "load" and o.args[0] in tapes:
                 mapping[o.result] = tapes[o.args[0]].args[-1]

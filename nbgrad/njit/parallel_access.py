@@ -14,10 +14,8 @@ from . import ir, scalars
 from .affine import Linear, Place, linear, place
 from .alias import Aliases
 
-WIDEST = 32  # iterations a stencil may reach over
 
-
-class Serial(Exception):
+class SerialError(Exception):
     """A loop has to run serially; the text completes 'because'."""
 
 
@@ -46,12 +44,16 @@ class Reach(NamedTuple):
         return (self.high - self.low) // abs(self.factor)
 
 
-def accesses(loop: ir.Op, aliases: Aliases, tapes: set[ir.Value] | None = None) -> dict[Any, list[Access]]:
+def accesses(
+    loop: ir.Op, aliases: Aliases, tapes: set[ir.Value] | None = None
+) -> dict[Any, list[Access]]:
     """Accesses to outside memory, by memory; ``tapes`` are stacks to be taken for the iteration's own."""
     found: dict[Any, list[Access]] = defaultdict(list)
     for op in ir.walk(loop.blocks[0]):
         if op.kind in ("push", "pop") and tapes is None:
-            raise Serial("its iterations share a stack of kept values (an inner loop whose length is not known before it)")
+            raise SerialError(
+                "its iterations share a stack of kept values (an inner loop whose length is not known before it)"
+            )
         for kind, array, index in touched(op):
             at = place(array, index)
             if not made_inside(at.root, loop) and (tapes is None or at.root not in tapes):
@@ -106,7 +108,9 @@ def check_writes(found: list[Access], iv: ir.Value) -> None:
             index = [*index, *at.op.args[1:]]
             at = at.op.args[0]
         if a.kind == "write" and not any(depends(i, iv) for i in index):
-            raise Serial(f"every iteration writes to the same elements of '{a.place.root.name or 'an array'}'")
+            raise SerialError(
+                f"every iteration writes to the same elements of '{a.place.root.name or 'an array'}'"
+            )
 
 
 def reach(found: list[Access], loop: ir.Op) -> Reach | None:
@@ -186,7 +190,9 @@ def apart(r: Reach, loop: ir.Op) -> Condition | bool:
     if r.width == 0 and abs(r.factor) == 1 and r.low == r.high:
         if _covers(r, lo, hi):
             return True
-        return lambda b: scalars.apply(b, "le", scalars.apply(b, "sub", hi, lo), b.shape(r.root, r.axis))
+        return lambda b: scalars.apply(
+            b, "le", scalars.apply(b, "sub", hi, lo), b.shape(r.root, r.axis)
+        )
     if r.factor > 0 and not r.rest and not low.terms:
         return False  # it does wrap
 

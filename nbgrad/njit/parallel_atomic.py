@@ -11,7 +11,9 @@ from numba.np.arrayobj import make_array
 
 
 def _add(builder: Any, kind: Any, pointer: Any, value: Any) -> None:
-    builder.atomic_rmw("fadd" if isinstance(kind, types.Float) else "add", pointer, value, "monotonic")
+    builder.atomic_rmw(
+        "fadd" if isinstance(kind, types.Float) else "add", pointer, value, "monotonic"
+    )
 
 
 @intrinsic
@@ -27,11 +29,18 @@ def atomic_add(typingctx, array, index, value):
         kind = signature.args[0].dtype
         a = make_array(signature.args[0])(context, builder, args[0])
         at = cgutils.unpack_tuple(builder, args[1], count=array.ndim)
-        pointer = cgutils.get_item_pointer(context, builder, signature.args[0], a, at, wraparound=True)
+        pointer = cgutils.get_item_pointer(
+            context, builder, signature.args[0], a, at, wraparound=True
+        )
         if isinstance(kind, types.Complex):
             v = context.make_complex(builder, kind, args[2])
             for k, part in enumerate((v.real, v.imag)):
-                _add(builder, kind.underlying_float, cgutils.gep_inbounds(builder, pointer, 0, k), part)
+                _add(
+                    builder,
+                    kind.underlying_float,
+                    cgutils.gep_inbounds(builder, pointer, 0, k),
+                    part,
+                )
         else:
             _add(builder, kind, pointer, args[2])
         return context.get_dummy_value()

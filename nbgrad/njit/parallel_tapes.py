@@ -81,7 +81,9 @@ class _Conversion:
         before = ir.Block()
         b = ir.Builder(before, pair.forward.line)
         n, step = self.sizes(b, pair.forward)
-        first = b.op("push", [self.starts, self.times(b, step, len(pair.tapes))], [INT], name="starts").result
+        first = b.op(
+            "push", [self.starts, self.times(b, step, len(pair.tapes))], [INT], name="starts"
+        ).result
         sections = [self.plus(b, first, self.times(b, step, k)) for k in range(len(pair.tapes))]
         counting = self.count(b, sections)
         self.insert(pair.forward, before)
@@ -119,7 +121,9 @@ class _Conversion:
 
     def sizes(self, b: ir.Builder, loop: ir.Op) -> tuple[ir.Value, ir.Value]:
         """How many iterations a loop has, and one more."""
-        n = scalars.apply(b, "max", scalars.apply(b, "sub", loop.args[1], loop.args[0]), ir.Const(0, INT))
+        n = scalars.apply(
+            b, "max", scalars.apply(b, "sub", loop.args[1], loop.args[0]), ir.Const(0, INT)
+        )
         return n, self.plus(b, n, 1)
 
     @staticmethod
@@ -157,10 +161,24 @@ class _Conversion:
         remove_dead(self.f)
         self.f.body.yields.pop()
         aliases = Aliases(self.f)
-        changed = {aliases.of(w) for o in ir.walk(self.pair.forward.blocks[0]) if (w := written(o)) is not None}
+        changed = {
+            aliases.of(w)
+            for o in ir.walk(self.pair.forward.blocks[0])
+            if (w := written(o)) is not None
+        }
         seen = [o.args[0] for o in ir.walk(counting.blocks[0]) if o.kind == "load"]
-        seen += [a for o in ir.walk(counting.blocks[0]) if o.kind == "call" for a in o.args if ir.is_array(a)]
-        local = {o.result for o in ir.walk(counting.blocks[0]) if o.kind in ("alloc", "call") and o.results}
+        seen += [
+            a
+            for o in ir.walk(counting.blocks[0])
+            if o.kind == "call"
+            for a in o.args
+            if ir.is_array(a)
+        ]
+        local = {
+            o.result
+            for o in ir.walk(counting.blocks[0])
+            if o.kind in ("alloc", "call") and o.results
+        }
         return not any(aliases.of(a) in changed for a in seen if place(a, []).root not in local)
 
     def sums(self, b: ir.Builder, section: ir.Value, n: ir.Value) -> ir.Value:
@@ -175,7 +193,15 @@ class _Conversion:
         loop.blocks[0].yields = [total]
         return loop.results[0]
 
-    def enter(self, loop: ir.Op, tape: ir.Value, base: ir.Value, section: ir.Value, end: int, mapping: dict) -> None:
+    def enter(
+        self,
+        loop: ir.Op,
+        tape: ir.Value,
+        base: ir.Value,
+        section: ir.Value,
+        end: int,
+        mapping: dict,
+    ) -> None:
         """Thread an iteration's position on a stack through the body of a loop."""
         body = loop.blocks[0]
         start = ir.Block()
@@ -194,7 +220,9 @@ class _Conversion:
         before = ir.Block()
         b = ir.Builder(before, loop.line)
         n, step = self.sizes(b, loop)
-        first = b.op("pop", [self.starts, self.times(b, step, len(self.pair.tapes))], [INT], name="starts").result
+        first = b.op(
+            "pop", [self.starts, self.times(b, step, len(self.pair.tapes))], [INT], name="starts"
+        ).result
         for k, t in enumerate(self.pair.tapes):
             section = self.plus(b, first, self.times(b, step, k))
             total = b.load(self.starts, [self.plus(b, section, n)])
@@ -205,15 +233,21 @@ class _Conversion:
 
 def touches(op: ir.Op, tape: ir.Value) -> bool:
     """Whether an operation pushes to or pops from a stack inside."""
-    return any(o.kind in ("push", "pop") and o.args[0] is tape for b in op.blocks for o in ir.walk(b))
+    return any(
+        o.kind in ("push", "pop") and o.args[0] is tape for b in op.blocks for o in ir.walk(b)
+    )
 
 
-def thread(block: ir.Block, tape: ir.Value, position: ir.Value, mapping: dict[ir.Value, ir.Value]) -> ir.Value:
+def thread(
+    block: ir.Block, tape: ir.Value, position: ir.Value, mapping: dict[ir.Value, ir.Value]
+) -> ir.Value:
     """Replace pushes and pops in a block by sums that start from a position; returns where it ends."""
     for op in list(block.ops):
         if op.kind in ("push", "pop") and op.args[0] is tape:
             new = ir.Block()
-            moved = scalars.apply(ir.Builder(new), "add" if op.kind == "push" else "sub", position, op.args[1])
+            moved = scalars.apply(
+                ir.Builder(new), "add" if op.kind == "push" else "sub", position, op.args[1]
+            )
             for o in new.ops:
                 o.block = block
             at = block.ops.index(op)

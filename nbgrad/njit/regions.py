@@ -12,7 +12,7 @@ from typing import Any
 from numba import types
 
 from . import ir, scalars
-from .alias import Aliases, written
+from .alias import Aliases, apart, base, written
 
 STRETCH_BYTES = 1 << 19  # of state written in a stretch: about what a second-level cache holds
 STATE_BYTES = 3 << 24  # of states kept in all
@@ -37,13 +37,13 @@ class Regions:
         from .adjoint import adjoint
         from .derive import inline
 
-        free = ir.free_values(op)
+        free, views = base_values(op)
         active_results = [k for k, r in enumerate(op.results) if self.activity.active(r)]
         changed = {self.aliases.of(t) for t in (written(o) for o in ir.walk(op.blocks[0])) if t is not None}
         own = [v for v in free if ir.is_array(v) and self.aliases.of(v) in changed and self.activity.active(v)]
         if not active_results and not own:
             return
-        program = self.region_program(op, free)
+        program = self.region_program(op, free, views)
         wrt = [k for k, v in enumerate(free) if self.activity.active(v)]
         outputs = [k for k, v in enumerate(free) if v in own]
         p = adjoint(program, wrt, active_results, outputs)
@@ -57,14 +57,33 @@ class Regions:
             self.add(adj, free[k], g)
 
     @staticmethod
-    def region_program(op: ir.Op, free: list[ir.Value]) -> ir.Function:
-        """The region as a program of its own."""
+    def region_program(op: ir.Op, free: list[ir.Value], views: list[ir.Op]) -> ir.Function:
+        """The region as a program of its own; views of arrays from outside are made inside."""
         program = ir.Function("region")
         mapping: dict[ir.Value, ir.Value] = {v: program.add_param(v.type, v.name) for v in free}
-        for o in op.blocks[0].ops:
+        for o in [*views, *op.blocks[0].ops]:
             ir.clone(o, mapping, program.body)
         program.body.yields = [mapping.get(v, v) for v in op.blocks[0].yields]
         return program
+
+
+def base_values(op: ir.Op) -> tuple[list[ir.Value], list[ir.Op]]:
+    """What the blocks of an operation read from outside, with views traced to their arrays; and these views, in order."""
+    found: dict[ir.Value, None] = {}
+    views: dict[ir.Op, None] = {}
+
+    def note(v: ir.Value) -> None:
+        if v.op is not None and v.op.kind == "view":
+            for a in v.op.args:
+                if not isinstance(a, ir.Const):
+                    note(a)
+            views[v.op] = None
+        else:
+            found[v] = None
+
+    for v in ir.free_values(op):
+        note(v)
+    return list(found), list(views)
 
 
 def time_loops(f: ir.Function) -> list[int]:
@@ -74,9 +93,16 @@ def time_loops(f: ir.Function) -> list[int]:
     for k, op in enumerate(f.body.ops):
         if op.kind != "for" or op.attrs.get("exit") or op.attrs.get("parallel") or op.attrs.get("cut"):
             continue
-        if op.attrs.get("every") is not None or _evolves(op, aliases):
+        if (op.attrs.get("every") is not None or _evolves(op, aliases)) and _separate(op, aliases):
             found.append(k)
     return found
+
+
+def _separate(op: ir.Op, aliases: Aliases) -> bool:
+    """Whether the arrays a loop uses from outside certainly do not overlap."""
+    arrays = [v for v in base_values(op)[0] if ir.is_array(v)] + [v for v in op.inits if ir.is_array(v)]
+    arrays = list(dict.fromkeys(base(v) for v in arrays))
+    return all(apart(aliases, a, b) for k, a in enumerate(arrays) for b in arrays[:k])
 
 
 def _evolves(op: ir.Op, aliases: Aliases) -> bool:

@@ -25,6 +25,5 @@ def explain(t: Any, compiled: Any) -> str:
             lines.append(f"  called as it is, with its own rules: {getattr(f, '__name__', f)}{where}")
         elif op.kind == "check" and "share memory" in str(op.attrs["message"]):
             lines.append("  arguments the function writes to are copied, and must not share memory with others")
-    if compiled.parallel:
-        lines.append("  prange loops run in parallel")
+    lines += [f"  {note}" for note in compiled.notes]
     return "\n".join(dict.fromkeys(lines))

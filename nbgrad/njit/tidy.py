@@ -13,6 +13,7 @@ from numba import types
 from . import ir, scalars
 from .alias import Aliases, apart, written
 from .scalarize import scalarize
+from .share import share
 from .simplify import keep_phis, simplify, substitute
 
 UNROLL_TRIPS, UNROLL_OPS = 4, 48
@@ -25,6 +26,7 @@ def tidy(f: ir.Function) -> ir.Function:
     fold(f)
     counters(f)
     hoist(f)
+    share(f)
     return simplify(f)
 
 

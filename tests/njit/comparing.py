@@ -40,6 +40,10 @@ def contraction_of(gradient: str, example, weights: str) -> str:
             contraction_of(f"{gradient}[{i}]", e, f"{weights}[{i}]") for i, e in enumerate(example)
         ]
         return " + ".join(parts)
+    if isinstance(example, np.ndarray) and example.dtype.names:
+        names = [n for n in example.dtype.names if example.dtype[n].kind in "fc"]
+        fields = [(f"{gradient}[{n!r}]", example[n], f"{weights}[{n!r}]") for n in names]
+        return " + ".join(contraction_of(*field) for field in fields)
     product = f"{gradient} * {weights}"
     if np.iscomplexobj(example):
         product = f"(np.conj({gradient}) * {weights}).real"

@@ -192,6 +192,34 @@ def array_chosen_by_a_branch(x, y, n):
     return x.sum() * y.sum()
 
 
+@program("chosen arrays", normal(4), normal(4), 2.0, argnums=(1, 2))
+@njit
+def array_or_its_copy(x, y, c):
+    if c < x[0]:
+        w = y
+    else:
+        w = c * y
+    s = 0.0
+    for i in range(1, 4):
+        s = x[i] - w[i] * c
+    return s * w[0]
+
+
+@program("chosen arrays", normal(6), normal(6), 3, argnums=1)
+@njit
+def swapped_in_nested_branches(x, y, n):
+    if n == 0:
+        pass
+    elif n < 2:
+        x = y
+    else:
+        x, y = y, x
+    s = 0.0
+    for i in range(6):
+        s += x[i] * x[i] * 0.3 + y[i] * 0.5
+    return s
+
+
 # --- array expressions -------------------------------------------------------------------------------------------
 
 

@@ -105,18 +105,6 @@ def function_argument(x):
     return twice(quadratic, x) * x
 
 
-@program("closures", normal(3), 0.4, argnums=(0, 1))
-@njit
-def local_function(x, c):
-    def weight(v):
-        return v * c + v**2
-
-    s = 0.0
-    for i in range(3):
-        s += weight(x[i])
-    return s
-
-
 def make_closure(scale, table):
     @njit
     def closure(x):
@@ -143,12 +131,18 @@ def global_constants(x):
     return s
 
 
-@program("literal arguments", 0.8, "cubic", argnums=0)
 @njit
-def literal_text(x, name):
-    if name == "cubic":
-        return x**3
-    return x
+def horner(x, order, monic):
+    s = 1.0 if monic else 0.5
+    for i in range(order):
+        s = s * x + i
+    return s
+
+
+@program("literal arguments", 0.8, argnums=0)
+@njit
+def literal_arguments(x):
+    return horner(x, 4, True) * horner(x * x, 2, monic=False)
 
 
 # --- tuples ------------------------------------------------------------------------------------------------------

@@ -155,6 +155,18 @@ def guard_clauses(x, y):
     return y
 
 
+@program("early returns", normal(5), 1.7, argnums=(0, 1))
+@njit
+def return_from_two_loops(x, c):
+    for _ in range(9):
+        if c > 0.5:
+            for v in x:
+                if v * c > 0.3:
+                    return v * c * c
+        c = c * 0.8
+    return c
+
+
 @program("assert", positive(3), argnums=0)
 @njit
 def asserts(x):

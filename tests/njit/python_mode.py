@@ -15,13 +15,28 @@ from nbgrad.njit import door, ir
 from nbgrad.njit.front.objects import Tup
 
 
-def put(tape, position, value):
-    tape[position] = value
+def checked(index):
+    """The index of an access that compiled code does not check."""
+    assert np.min(index) >= 0, f"index {index} without a check"
+    return index
+
+
+def get(array, index):
+    return array[checked(index)]
+
+
+def put(array, index, value):
+    array[checked(index)] = value
+
+
+def add_to(array, index, value):
+    array[checked(index)] += value
 
 
 INTRINSICS = {
-    "get": lambda tape, position: tape[position],
+    "get": get,
     "put": put,
+    "add_to": add_to,
     "radd": lambda x, y: x + y,
     "disjoint": lambda x, y: not np.may_share_memory(x, y),
 }

@@ -30,14 +30,14 @@ def ping(x):
 
 
 def pong(x):
-    return x * ping(x)
+    return x * ping(x)  # here
 
 
 ping, pong = njit(ping), njit(pong)
 
 
 def mutual_recursion(x):
-    return ping(x)  # here
+    return ping(x)
 
 
 def catches(x):
@@ -49,8 +49,8 @@ def catches(x):
 
 
 def appends(x):
-    out = []  # here
-    out.append(x * x)
+    out = []
+    out.append(x * x)  # here
     return out[0]
 
 
@@ -96,12 +96,20 @@ def generates(x):
 
 def sums_a_generator(x):
     s = 0.0
-    for v in njit_generates(x):  # here
+    for v in njit_generates(x):
         s += v
     return s
 
 
 njit_generates = njit(generates)
+
+
+def defines_a_function(x):
+    def inner(v):  # here
+        return v * x
+
+    return inner(x)
+
 
 LANGUAGE = [
     self_recursion,
@@ -116,7 +124,9 @@ LANGUAGE = [
     mutates_a_global,
     calls_something_unknown,
     sums_a_generator,
+    defines_a_function,
 ]
+FAULTY_CALLEE = {mutual_recursion: pong.py_func, sums_a_generator: generates}
 TRANSFORMS = {
     "grad": lambda f: ng.njit.grad(f)(2.5),
     "jvp": lambda f: ng.njit.jvp(f)((2.5,), 1.0),
@@ -147,7 +157,7 @@ def marked_line(f):
 @pytest.mark.parametrize("way", TRANSFORMS)
 @pytest.mark.parametrize("function", LANGUAGE, ids=lambda f: f.__name__)
 def test_not_covered(function, way):
-    number, text = marked_line(function)
+    number, text = marked_line(FAULTY_CALLEE.get(function, function))
     message = message_of(lambda: TRANSFORMS[way](function))
     assert "test_njit_errors.py" in message
     assert re.search(rf"\b{number}\b", message), message
@@ -160,6 +170,15 @@ def test_not_covered(function, way):
 def test_refusals_are_errors_of_this_library():
     with pytest.raises(ng.errors.UnsupportedError):
         ng.njit.grad(catches)(2.5)
+
+
+def depends_on_text(x, mode):
+    return x * x if mode == "square" else x
+
+
+def test_text_as_an_argument():
+    message = message_of(lambda: ng.njit.grad(depends_on_text)(2.0, "square"))
+    assert "'mode'" in message and "unicode_type" in message and "numbers" in message
 
 
 def test_source_that_is_not_there():
@@ -178,7 +197,7 @@ def test_source_that_is_not_there():
         (lambda x: x * 2.0, ["array", "vjp"]),
         (lambda x: x.sum() * 1j, ["complex", "real"]),
         (lambda x: (x.sum(), x[0]), ["tuple"]),
-        (lambda x: None, ["return"]),
+        (lambda x: None, ["None"]),
         (lambda x: x.shape[0], ["int"]),
         (lambda x: x[0] > 0.0, ["bool"]),
     ],
@@ -205,8 +224,7 @@ def product(x, y, n):
 @pytest.mark.parametrize("argnums", [3, (0, 3), -4, "x", 1.5, (), (0, 0), None])
 def test_wrong_argnums(argnums):
     message = message_of(lambda: ng.njit.grad(product, argnums)(X, X.copy(), 2))
-    assert "argnums" in message
-    assert repr(argnums).strip("()") in message or "empty" in message
+    assert "njit.grad" in message and "argnums" in message and "expected" in message
 
 
 @pytest.mark.parametrize("argument", [2, np.array([1, 2, 3]), True, np.array([True, False, True])])

@@ -1,7 +1,7 @@
 """Random programs: gradients, tangents and second derivatives agree with the oracle.
 
-``NBGRAD_FUZZ=N`` runs N programs; ``python tests/njit/test_random_njit.py SEED`` checks one, and prints it reduced
-when it fails.
+Most run as plain Python (see ``python_mode``), a few compiled. ``NBGRAD_FUZZ=N`` runs N programs, one in twenty of them
+compiled; ``python tests/njit/test_random_njit.py SEED`` checks one, and prints it reduced when it fails.
 """
 
 import collections
@@ -10,6 +10,8 @@ import sys
 
 import numpy as np
 import oracle
+import pytest
+import python_mode
 from comparing import SecondOrder, assert_trees_close
 from corpus import copied, same_bytes
 from random_programs import argnums_of, arguments, load, text_of
@@ -19,8 +21,11 @@ import nbgrad as ng
 from nbgrad.errors import NbgradError
 
 LONG = int(os.environ.get("NBGRAD_FUZZ", "0"))
-COMPILED = LONG or 24
-SECOND = 8  # every eighth of the compiled programs is checked for its second derivatives
+GROUPS = 8  # tests, so that several processes share the work
+PROGRAMS = (LONG or 320) // GROUPS
+COMPILED = LONG // 20 or 6
+SECOND = 4  # every fourth program is checked for its second derivatives
+WAYS = ("forward_over_reverse", "reverse_over_reverse", "reverse_over_forward")
 
 
 def expected_of(f, args, argnums):
@@ -45,7 +50,11 @@ def tangents_of(args, argnums, seed):
     return tuple(tangent(args[i]) for i in argnums)
 
 
-def check(text: str, seed: int, second: bool = False) -> str:
+def directly(derivative, *args):
+    return derivative(*args)
+
+
+def check(text: str, seed: int, run=python_mode.call, second: bool = False) -> str:
     """What became of a program: ``right``, ``rejected: ...``, or ``skipped: ...``; a wrong derivative raises."""
     f, args, argnums = load(text), arguments(seed), argnums_of(seed)
     expected, reason = expected_of(f, args, argnums)
@@ -53,50 +62,66 @@ def check(text: str, seed: int, second: bool = False) -> str:
         return f"skipped: {reason}"
     before, tangents = copied(args), tangents_of(args, argnums, seed)
     try:
-        got = ng.njit.value_and_grad(f, argnums)(*args)
-        slope = ng.njit.jvp(f, argnums)(args, tangents)
+        got = run(ng.njit.value_and_grad(f, argnums), *args)
+        slope = run(ng.njit.jvp(f, argnums), args, tangents)
     except NbgradError as error:
         return f"rejected: {error}"
     assert_trees_close(got, expected, 1e-9, "value and gradient")
     assert_trees_close(slope, oracle.directional(f, args, tangents, argnums), 1e-9, "tangent")
     if second:
-        check_second_order(f, args, argnums, tangents)
+        product = oracle.hvp(f, args, tangents, argnums)
+        ways = SecondOrder(f, args, argnums, run)
+        for way in WAYS:
+            assert_trees_close(getattr(ways, way)(tangents), product, 1e-8, way)
     assert same_bytes(before, args), "the arguments were modified"
     return "right"
 
 
-def check_second_order(f, args, argnums, tangents):
-    product = oracle.hvp(f, args, tangents, argnums)
-    ways = SecondOrder(f, args, argnums)
-    for way in ("forward_over_reverse", "reverse_over_reverse", "reverse_over_forward"):
-        assert_trees_close(getattr(ways, way)(tangents), product, 1e-8, way)
-
-
-def outcome(text: str, seed: int, second: bool = False) -> str:
+def outcome(text: str, seed: int, run=python_mode.call, second: bool = False) -> str:
     try:
-        return check(text, seed, second)
+        return check(text, seed, run, second)
     except Exception as error:
         return f"wrong: {type(error).__name__}: {error}"
 
 
-def shown(seed: int, second: bool = False) -> str:
+def kind_of(result: str) -> str:
+    """A result without the numbers of the case, to compare failures of programs."""
+    return result.split("Mismatched")[0][:80]
+
+
+def shown(seed: int, run=python_mode.call, second: bool = True) -> str:
     """A failing program, reduced, and how it fails."""
     text = text_of(seed)
-    kind = outcome(text, seed, second)[:30]
-    text = reduced(text, lambda t: outcome(t, seed, second)[:30] == kind, attempts=300)
-    return f"seed {seed}, argnums {argnums_of(seed)}: {outcome(text, seed, second)}\n{text}\n"
+    first = outcome(text, seed, run, second)
+    if first.startswith("wrong"):
+        kind = kind_of(first)
+        text = reduced(text, lambda t: kind_of(outcome(t, seed, run, second)) == kind, attempts=400)
+    return f"seed {seed}, argnums {argnums_of(seed)}: {outcome(text, seed, run, second)}\n{text}\n"
 
 
-def test_random_programs():
+def run_all(seeds, run):
     counts, wrong = collections.Counter(), []
-    for seed in range(COMPILED):
-        result = outcome(text_of(seed), seed, second=seed % SECOND == 0)
+    for seed in seeds:
+        result = outcome(text_of(seed), seed, run, second=seed % SECOND == 0)
         counts[result.split(":")[0]] += 1
         if result.startswith("wrong"):
             wrong.append(seed)
-    assert not wrong, "\n".join(shown(s, s % SECOND == 0) for s in wrong[:3])
-    assert counts["rejected"] <= 0.05 * COMPILED, counts
-    assert counts["skipped"] <= 0.1 * COMPILED, counts
+    assert not wrong, f"{wrong}\n" + "\n".join(shown(s, run, s % SECOND == 0) for s in wrong[:2])
+    return counts
+
+
+@pytest.mark.parametrize("group", range(GROUPS))
+def test_random_programs(group):
+    seeds = range(group * PROGRAMS, (group + 1) * PROGRAMS)
+    counts = run_all(seeds, python_mode.call)
+    assert counts["rejected"] <= 0.05 * len(seeds), counts
+    assert counts["skipped"] <= 0.15 * len(seeds), counts
+
+
+@pytest.mark.parametrize("half", range(2))
+def test_compiled_random_programs(half):
+    counts = run_all(range(half, COMPILED, 2), directly)
+    assert counts["right"] >= COMPILED // 4, counts
 
 
 def test_a_wrong_derivative_is_found(monkeypatch):
@@ -111,13 +136,14 @@ def test_a_wrong_derivative_is_found(monkeypatch):
 
     monkeypatch.setattr(ng.njit, "value_and_grad", slightly_wrong)
     monkeypatch.setattr(ng.njit, "jvp", lambda f, argnums: lambda args, tangents: None)
-    assert outcome(text_of(0), 0).startswith("wrong: AssertionError")
+    assert outcome(text_of(0), 0, directly).startswith("wrong: AssertionError")
 
 
 def test_failing_programs_become_small():
-    small = reduced(text_of(3), lambda t: "def f(" in t and "a[(3 - n) % 6]" in t)
-    assert len(small.splitlines()) < 8 and "a[(3 - n) % 6]" in small
+    text = next(t for t in map(text_of, range(100)) if "while" in t)
+    small = reduced(text, lambda t: "def f(" in t and "while" in t)
+    assert len(small.splitlines()) < 10 and "while" in small
 
 
 if __name__ == "__main__":
-    print(shown(int(sys.argv[1]), second="second" in sys.argv))
+    print(shown(int(sys.argv[1]), directly if "compiled" in sys.argv else python_mode.call))

@@ -152,7 +152,10 @@ class Slices(Base):
 
     def make_view(self, array: ir.Value, args: list, parts: list, kinds: list, sizes: Any, places: list) -> ir.Value:
         """The view operation, or the one made before with the same arguments."""
-        result = get_array_index_type(array.type, types.Tuple(kinds)).result
+        named = len(kinds)
+        while named > 1 and parts[named - 1] == ("s", False, False, False):
+            named -= 1  # Numba takes a[i] for contiguous, a[i, :] not
+        result = get_array_index_type(array.type, types.Tuple(kinds[:named])).result
         spec = ir.View("index", parts=tuple(parts))
 
         def make() -> ir.Value:

@@ -171,6 +171,8 @@ class Statements(Base):
         x, y = self.settled(op.blocks[0], x), self.settled(op.blocks[1], y)
         if isinstance(x, Undefined) or isinstance(y, Undefined):
             x, y = self.filled(x, y), self.filled(y, x)
+            if name.startswith("$"):  # a value returned on one path only is not looked at on the other
+                x, y = self.empty_in(op.blocks[0], x, y), self.empty_in(op.blocks[1], y, x)
             if isinstance(x, Undefined) or isinstance(y, Undefined):
                 return Undefined()
         if not same_structure(x, y):
@@ -204,6 +206,13 @@ class Statements(Base):
                 manager.__exit__(*a)
 
         return _Resume()
+
+    def empty_in(self, block: ir.Block, x: Any, like: Any) -> Any:
+        """A placeholder made in a branch."""
+        if not isinstance(x, Undefined) or leaves(like) is None:
+            return x
+        with self.resumed(block):
+            return self.placeholder(like)
 
     @staticmethod
     def filled(x: Any, like: Any) -> Any:
@@ -313,7 +322,10 @@ class Statements(Base):
         """One interpretation of a loop."""
         carried: dict[str, Any] = {}
         for n in names:
-            start = before.get(n, wider.get(("start", n)))
+            start = before.get(n)
+            if start is None or isinstance(start, Undefined):
+                start = wider.get(("start", n))
+                start = start if start is None else self.placeholder(start)
             if start is None or isinstance(start, Undefined | Py) or leaves(start) is None:
                 continue
             if n == flag or n == "$done":
@@ -343,6 +355,15 @@ class Statements(Base):
                     "in the first iteration it has no value")
         self.body(s, op, enter)
         self.close(s, op, flag, carried, names, before, wider)
+
+    def placeholder(self, like: Any) -> Any:
+        """What a name holds that is first assigned inside a loop: zeros, and arrays without elements."""
+        zero = self.integer(0)
+        parts = [
+            self.alloc([zero] * p.type.ndim, p.type.dtype) if ir.is_array(p) else scalars.zero(p.type)
+            for p in leaves(like) or ()
+        ]
+        return rebuild(like, parts)
 
     def enter_phis(self, name: str, obj: Any, inner: Any, wider: dict) -> None:
         """What is known of carried arrays: sizes, unless an iteration has changed them."""
@@ -440,10 +461,9 @@ class Statements(Base):
                 continue
             if not self.read_outside(n, s):
                 continue
-            parts = leaves(v)
-            if parts is None or any(ir.is_array(p) for p in parts):
+            if leaves(v) is None:
                 continue
-            wider["start", n] = rebuild(v, [scalars.zero(p.type) for p in parts])
+            wider["start", n] = v
             retry = True
         return retry
 

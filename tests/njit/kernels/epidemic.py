@@ -5,11 +5,11 @@ from numba import njit
 
 
 @njit
-def rates(t, y, p, dy):
+def rates(t, y, p, begin, dy):
     """The right-hand side; the contact rate drops when measures begin."""
     s, e, i, _ = y
     beta = p[0]
-    if t > p[4]:
+    if t > begin:
         beta *= 1.0 - p[3]
     infection = beta * s * i
     dy[0] = -infection
@@ -28,21 +28,21 @@ def error_norm(err, y, rtol, atol):
 
 
 @njit
-def bs23(y, t0, t1, p, rtol, atol):
+def bs23(y, t0, t1, p, begin, rtol, atol):
     """Bogacki-Shampine from t0 to t1; changes y in place and returns the number of accepted steps."""
     n = y.size
     k = np.empty((4, n))
     t, h = t0, 0.2 * (t1 - t0)
     accepted = 0
-    rates(t, y, p, k[0])
+    rates(t, y, p, begin, k[0])
     while t < t1:
         last = t + h >= t1
         if last:
             h = t1 - t
-        rates(t + 0.5 * h, y + 0.5 * h * k[0], p, k[1])
-        rates(t + 0.75 * h, y + 0.75 * h * k[1], p, k[2])
+        rates(t + 0.5 * h, y + 0.5 * h * k[0], p, begin, k[1])
+        rates(t + 0.75 * h, y + 0.75 * h * k[1], p, begin, k[2])
         new = y + h * (2.0 / 9.0 * k[0] + 1.0 / 3.0 * k[1] + 4.0 / 9.0 * k[2])
-        rates(t + h, new, p, k[3])
+        rates(t + h, new, p, begin, k[3])
         err = h * (-5.0 / 72.0 * k[0] + k[1] / 12.0 + k[2] / 9.0 - k[3] / 8.0)
         norm = error_norm(err, new, rtol, atol)
         if norm > 1.0:
@@ -59,21 +59,21 @@ def bs23(y, t0, t1, p, rtol, atol):
 
 
 @njit
-def daily_cases(p, y0, days):
+def daily_cases(p, begin, y0, days):
     """New infections a day."""
     y = y0.copy()
     cases = np.zeros(days)
     for d in range(days):
         before = y[0]
-        bs23(y, float(d), d + 1.0, p, 1e-6, 1e-9)
+        bs23(y, float(d), d + 1.0, p, begin, 1e-6, 1e-9)
         cases[d] = before - y[0]
     return cases
 
 
 @njit
-def poisson_misfit(p, y0, counts, population):
+def poisson_misfit(p, begin, y0, counts, population):
     """The negative logarithm of the Poisson likelihood, without its constant; days without a count are -1."""
-    cases = daily_cases(p, y0, counts.size)
+    cases = daily_cases(p, begin, y0, counts.size)
     total = 0.0
     for d in range(counts.size):
         if counts[d] < 0:

@@ -1,0 +1,491 @@
+"""Derivatives of prange programs equal those of the same programs with range, for any number of threads."""
+
+import math
+
+import numba
+import numpy as np
+import pytest
+from numba import njit, prange, set_num_threads, typeof
+
+import nbgrad as ng
+from nbgrad.njit.door import program
+
+N = 3000
+
+
+def rng():
+    return np.random.default_rng(7)
+
+
+def notes(g, *args):
+    """What was decided about the loops of a derivative."""
+    made, _ = program(g._nbgrad_transformation, [typeof(a) for a in args])
+    return made.notes
+
+
+# -- programs --------------------------------------------------------------------------------------------------
+
+
+@njit(parallel=True)
+def elementwise(x, w):
+    y = np.empty_like(x)
+    for i in prange(x.shape[0]):
+        y[i] = np.sin(x[i]) * w + x[i] ** 3
+    return y.sum()
+
+
+@njit(parallel=True)
+def summed(x, w):
+    s = 1.0
+    for i in prange(x.shape[0]):
+        if x[i] > 0.3:
+            s += np.exp(x[i] * w)
+        else:
+            s -= x[i] * x[i]
+    return s * s
+
+
+@njit(parallel=True)
+def stencil(x, w):
+    y = np.zeros_like(x)
+    for i in prange(2, x.shape[0] - 2):
+        y[i] = w * (x[i - 2] - 4 * x[i] * x[i + 1] + x[i + 2]) ** 2
+    return (y * y).sum()
+
+
+@njit(parallel=True)
+def window(x, w):
+    y = np.zeros_like(x)
+    for i in prange(8, x.shape[0] - 8):
+        s = 0.0
+        for k in range(-8, 9):
+            s += x[i + k] * math.exp(-w * k * k)
+        y[i] = s * s
+    return y.sum()
+
+
+@njit(parallel=True)
+def shifted(x, first, last):
+    y = np.zeros_like(x)
+    for i in prange(first, last):
+        y[i] = x[i - 1] * x[i - 1]
+    return (y * y).sum()
+
+
+@njit(parallel=True)
+def every_other(x, w):
+    y = np.zeros(x.shape[0] // 2)
+    for i in prange(x.shape[0] // 2):
+        y[i] = x[2 * i] * x[2 * i + 1] * w
+    return (y * y).sum()
+
+
+@njit(parallel=True)
+def scattered(x, where, w):
+    y = np.zeros_like(x)
+    for i in prange(where.shape[0]):
+        y[i] = np.exp(x[where[i]]) * w
+    return (y * y).sum()
+
+
+@njit(parallel=True)
+def sparse(x, where, w):
+    """Few iterations, each long, into a large array: additions are atomic."""
+    s = 0.0
+    for i in prange(where.shape[0]):
+        z = x[where[i]]
+        for _ in range(30):
+            z = np.sin(z * w)
+        s += z
+    return s
+
+
+@njit(parallel=True)
+def parameters(x, p):
+    s = 0.0
+    for i in prange(x.shape[0]):
+        s += np.tanh(p[0] * x[i] + p[1]) * p[2]
+    return s
+
+
+@njit(parallel=True)
+def rows(a, v):
+    y = np.empty(a.shape[0])
+    for i in prange(a.shape[0]):
+        s = 0.0
+        for j in range(a.shape[1]):
+            s += a[i, j] * v[j] * s + v[j]
+        y[i] = np.tanh(s)
+    return y.sum()
+
+
+@njit(parallel=True)
+def plane(u, w):
+    out = np.zeros_like(u)
+    for i in prange(1, u.shape[0] - 1):
+        for j in range(1, u.shape[1] - 1):
+            out[i, j] = u[i, j] * (
+                u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1] - w * u[i, j]
+            )
+    return (out * out).sum()
+
+
+@njit(parallel=True)
+def neighbours(x, start, other, w):
+    y = np.zeros(start.shape[0] - 1)
+    for i in prange(start.shape[0] - 1):
+        s = 0.1
+        for k in range(start[i], start[i + 1]):
+            d = x[other[k]] - x[i]
+            s = s * np.cos(d) + np.exp(-d * d * w)
+        y[i] = s
+    return (y * y).sum()
+
+
+@njit(parallel=True)
+def roots(x, w):
+    y = np.empty(x.shape[0])
+    for i in prange(x.shape[0]):
+        z = 1.0 + abs(x[i])
+        while abs(z * z - x[i] * x[i] - w) > 1e-12 * w:
+            z = 0.5 * (z + (x[i] * x[i] + w) / z)
+        y[i] = z
+    return (y * y * y).sum()
+
+
+@njit(parallel=True)
+def steps(u, w, count):
+    for _ in range(count):
+        v = np.empty_like(u)
+        for i in prange(u.shape[0]):
+            v[i] = u[i] + w * np.sin(u[i - 1] - 2 * u[i])
+        u = v
+    return (u * u).sum()
+
+
+@njit(parallel=True)
+def in_place(x, w):
+    u = x.copy()
+    for i in prange(u.shape[0]):
+        u[i] = np.sin(u[i]) * w
+        u[i] = u[i] * u[i] + x[i]
+    return (u * x).sum()
+
+
+@njit(parallel=True)
+def largest(x, w):
+    m = -1e30
+    for i in prange(x.shape[0]):
+        m = max(m, x[i] * w)
+    return m * m
+
+
+@njit(parallel=True)
+def multiplied(x, w):
+    p = 1.0
+    for i in prange(x.shape[0]):
+        p *= 1.0 + x[i] * w / x.shape[0]
+    return p
+
+
+@njit(parallel=True)
+def nested(a, w):
+    y = np.zeros_like(a)
+    for i in prange(a.shape[0]):
+        for j in prange(a.shape[1]):
+            y[i, j] = np.exp(a[i, j] * w) * a[i, 0]
+    return y.sum()
+
+
+@njit(parallel=True)
+def accumulated(x, w):
+    """A sum over arrays, which Numba reduces thread by thread."""
+    t = np.zeros(5)
+    for i in prange(x.shape[0]):
+        t += x[i] * w * np.arange(5)
+    return (t * t).sum()
+
+
+def matrices(a, v):
+    """A product with BLAS in each iteration."""
+    s = 0.0
+    for i in prange(a.shape[0]):
+        r = np.dot(a[i], v)
+        s += np.dot(r, r)
+    return s
+
+
+matrices = njit(parallel=True)(matrices)
+
+
+def cases():
+    r = rng()
+    x = r.standard_normal(N)
+    where = r.integers(0, N, N)
+    counts = r.integers(0, 6, N)
+    start = np.concatenate([[0], np.cumsum(counts)])
+    a = r.standard_normal((60, 17)) / 4
+    return {
+        elementwise: ((x, 0.7), (0, 1)),
+        summed: ((x, 0.7), (0, 1)),
+        stencil: ((x, 0.7), (0, 1)),
+        window: ((x, 0.01), (0, 1)),
+        shifted: ((x, 5, N - 5), (0,)),
+        every_other: ((x, 0.7), (0, 1)),
+        scattered: ((x, where, 0.7), (0, 2)),
+        sparse: ((r.standard_normal(200_000), where[:400] * 60, 1.3), (0, 2)),
+        parameters: ((x, np.array([0.3, -0.2, 1.4])), (0, 1)),
+        rows: ((a, a[0].copy()), (0, 1)),
+        plane: ((a, 3.5), (0, 1)),
+        neighbours: ((x, start, r.integers(0, N, start[-1]), 0.4), (0, 3)),
+        roots: ((x, 2.0), (0, 1)),
+        steps: ((x, 0.1, 6), (0, 1)),
+        in_place: ((x, 0.8), (0, 1)),
+        largest: ((x, 0.8), (0, 1)),
+        multiplied: ((x, 0.8), (0, 1)),
+        nested: ((a, 0.8), (0, 1)),
+        accumulated: ((x, 0.8), (0, 1)),
+        matrices: ((r.standard_normal((40, 6, 5)), r.standard_normal(5)), (0, 1)),
+    }
+
+
+CASES = cases()
+
+
+@pytest.fixture(autouse=True)
+def threads():
+    before = numba.get_num_threads()
+    yield
+    set_num_threads(before)
+
+
+def same(got, want, rtol=1e-11):
+    for g, w in zip(got, want, strict=True):
+        scale = float(np.max(np.abs(w), initial=1e-300))
+        np.testing.assert_allclose(g, w, rtol=rtol, atol=rtol * scale)
+
+
+@pytest.mark.parametrize("f", CASES, ids=lambda f: f.__name__)
+def test_gradient_equals_that_with_range(f):
+    args, argnums = CASES[f]
+    value, want = ng.njit.value_and_grad(njit(f.py_func), argnums)(*args)
+    g = ng.njit.value_and_grad(f, argnums)
+    for count in (1, 2):
+        set_num_threads(count)
+        got_value, got = g(*args)
+        np.testing.assert_allclose(got_value, value, rtol=1e-11)
+        same(got, want)
+
+
+DETERMINED = [elementwise, summed, stencil, window, scattered, parameters, plane, neighbours, roots]
+
+
+@pytest.mark.parametrize("f", DETERMINED, ids=lambda f: f.__name__)
+def test_results_do_not_depend_on_the_number_of_threads(f):
+    args, argnums = CASES[f]
+    g = ng.njit.grad(f, argnums)
+    set_num_threads(1)
+    one = g(*args)
+    set_num_threads(2)
+    for a, b in zip(one, g(*args), strict=True):
+        assert np.array_equal(a, b)
+
+
+SECOND = [elementwise, summed, stencil, scattered, parameters, neighbours, rows]
+
+
+@pytest.mark.parametrize("f", SECOND, ids=lambda f: f.__name__)
+def test_second_derivatives(f):
+    args, _ = CASES[f]
+    v = rng().standard_normal(args[0].shape)
+    want = ng.njit.hvp(njit(f.py_func))(args, v)
+    got = ng.njit.hvp(f)(args, v)
+    same([got], [want], 1e-10)
+
+
+def test_reverse_over_reverse():
+    @njit
+    def squared(x, w):
+        g = gradient(x, w)
+        return (g * g).sum()
+
+    x, w = CASES[stencil][0]
+    gradient = ng.njit.grad(njit(stencil.py_func))
+    want = ng.njit.grad(squared)(x, w)
+    gradient = ng.njit.grad(stencil)
+
+    @njit
+    def squared_again(x, w):
+        g = gradient(x, w)
+        return (g * g).sum()
+
+    same([ng.njit.grad(squared_again)(x, w)], [want], 1e-10)
+
+
+def test_called_from_compiled_code():
+    g = ng.njit.grad(stencil, (0, 1))
+
+    @njit
+    def descend(x, w):
+        for _ in range(3):
+            dx, dw = g(x, w)
+            x = x - 1e-4 * dx
+            w = w - 1e-6 * dw
+        return x, w
+
+    x, w = CASES[stencil][0]
+    serial = ng.njit.grad(njit(stencil.py_func), (0, 1))
+    wx, ww = x, w
+    for _ in range(3):
+        dx, dw = serial(wx, ww)
+        wx, ww = wx - 1e-4 * dx, ww - 1e-6 * dw
+    same(descend(x, w), (wx, ww), 1e-10)
+
+
+def test_a_gradient_in_a_parallel_loop():
+    g = ng.njit.grad(njit(roots.py_func))
+
+    @njit(parallel=True)
+    def many(a, w):
+        out = np.empty_like(a)
+        for i in prange(a.shape[0]):
+            out[i] = g(a[i], w)
+        return out
+
+    a = rng().standard_normal((20, 5))
+    want = np.stack([g(r, 2.0) for r in a])
+    np.testing.assert_allclose(many(a, 2.0), want, rtol=1e-13)
+
+
+def test_prange_without_parallel_is_a_plain_range():
+    @njit
+    def prefix(x):
+        y = x.copy()
+        for i in prange(1, x.shape[0]):
+            y[i] = y[i - 1] * 0.5 + x[i]
+        return (y * y).sum()
+
+    @njit
+    def plain(x):
+        y = x.copy()
+        for i in range(1, x.shape[0]):
+            y[i] = y[i - 1] * 0.5 + x[i]
+        return (y * y).sum()
+
+    x = rng().standard_normal(50)
+    assert notes(ng.njit.grad(prefix), x) == []
+    same([ng.njit.grad(prefix)(x)], [ng.njit.grad(plain)(x)])
+
+
+# -- what is decided ---------------------------------------------------------------------------------------------
+
+
+def decisions(f, argnums=0):
+    args, _ = CASES[f]
+    return " ".join(notes(ng.njit.grad(f, argnums), *args))
+
+
+def test_owned_elements_need_nothing():
+    assert decisions(elementwise).count("each iteration has its elements to itself") >= 1
+    assert "serially" not in decisions(every_other)
+    assert "copy" not in decisions(every_other)
+
+
+def test_neighbours_are_kept_apart_in_two_rounds():
+    assert "iterations within 4 of a part's first run afterwards" in decisions(stencil)
+    assert "iterations within 16 of a part's first run afterwards" in decisions(window)
+    assert "iterations within 2 of a part's first run afterwards" in decisions(plane)
+
+
+def test_scattered_additions_go_to_copies():
+    assert "each part has its own copy of 'd_x'" in decisions(scattered)
+    assert "each part has its own copy of 'd_v'" in decisions(rows, 1)
+    assert "atomic additions where copies cost more" in decisions(sparse)
+
+
+def test_sums_are_kept_part_by_part():
+    assert "1 numbers are summed up part by part" in decisions(elementwise, 1)
+    assert "3 numbers are summed up part by part" in decisions(parameters, 1)
+
+
+def test_stacks_are_divided_among_iterations():
+    assert "serially" not in decisions(roots)
+    assert "serially" not in decisions(neighbours)
+
+
+def test_reasons_to_run_serially():
+    assert "'p' of one iteration is used in the next" in decisions(multiplied)
+
+    @njit(parallel=True)
+    def search(x):
+        s = 0.0
+        for i in prange(x.shape[0]):
+            s = s * x[i] + 1.0
+        return s
+
+    text = " ".join(notes(ng.njit.grad(search), np.ones(4)))
+    assert "runs serially, because 's' of one iteration is used in the next" in text
+
+
+@njit(parallel=True)
+def around(x):
+    """The index -1 is the last element."""
+    s = 0.0
+    for i in prange(x.shape[0]):
+        s += x[i - 1] * x[i - 1] * x[i - 1]
+    return s
+
+
+@njit(parallel=True)
+def around_wide(x):
+    s = 0.0
+    for i in prange(x.shape[0]):
+        s += x[i - 1] * x[i] * x[i - 2]
+    return s
+
+
+@njit(parallel=True)
+def twice_around(x, first):
+    """From a negative start: elements are reached twice."""
+    s = 0.0
+    for i in prange(first, x.shape[0]):
+        s += x[i] * x[i] * x[i]
+    return s
+
+
+@pytest.mark.parametrize("n", [3, 2000])
+def test_indices_that_count_from_the_end(n):
+    x = rng().standard_normal(n)
+    for f, args in (
+        (around, (x,)),
+        (around_wide, (x,)),
+        (twice_around, (x, -n)),
+        (twice_around, (x, 1)),
+    ):
+        g, want = ng.njit.grad(f), ng.njit.grad(njit(f.py_func))(*args)
+        for _ in range(5):
+            same([g(*args)], [want])
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 5])
+def test_short_loops(n):
+    x = rng().standard_normal(n)
+    for f in (elementwise, summed, parameters):
+        args = (x, CASES[f][0][1])
+        same([ng.njit.grad(f)(*args)], [ng.njit.grad(njit(f.py_func))(*args)])
+
+
+def test_complex_copies_and_atomics():
+    @njit(parallel=True)
+    def f(z, where):
+        s = 0.0
+        for i in prange(where.shape[0]):
+            c = z[where[i]]
+            s += np.abs(np.exp(c * c)) + c.real * c.imag
+        return s
+
+    r = rng()
+    for size, count in ((50, 4000), (100_000, 40)):
+        z = 0.3 * (r.standard_normal(size) + 1j * r.standard_normal(size))
+        where = r.integers(0, size, count)
+        same([ng.njit.grad(f)(z, where)], [ng.njit.grad(njit(f.py_func))(z, where)])
