@@ -7,7 +7,7 @@ Time goes by implicit Euler with a tridiagonal solve, written as Numba loops. Th
 gradients with Hessian-vector products find the optimum. The whole optimisation is one @njit function: ``ng.njit.grad`` and
 ``ng.njit.hvp`` are called inside it. The optimum is compared with the one from the assembled normal equations.
 
-python examples/njit_heat_control.py [--cells 40] [--times 20] [--weight 1e-4] [--plot control.png]
+python examples/njit_heat_control.py [--cells 40] [--times 20] [--weight 1e-6] [--plot control.png]
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def setting(cells: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The grid, the heaters' shapes and the wanted temperature."""
     x = np.arange(1, cells + 1) / (cells + 1)
     shapes = np.exp(-0.5 * ((x - HEATERS[:, None]) / WIDTH) ** 2)
-    return x, shapes, np.sin(np.pi * x) + 0.5 * np.sin(3 * np.pi * x)
+    return x, shapes, np.sin(np.pi * x) + 0.3 * np.sin(2 * np.pi * x)
 
 
 def by_normal_equations(
@@ -121,7 +121,7 @@ class Result(NamedTuple):
     difference: float
 
 
-def solve(cells: int = 40, times: int = 20, weight: float = 1e-4) -> Result:
+def solve(cells: int = 40, times: int = 20, weight: float = 1e-6) -> Result:
     """Optimise and compare."""
     _, shapes, goal = setting(cells)
     control, norms = optimise(shapes, goal, weight, times, 1e-10, 500)
@@ -173,7 +173,7 @@ def main(argv: Sequence[str] | None = None) -> Result:
     parser = argparse.ArgumentParser(description="Optimal control of the heat equation.")
     parser.add_argument("--cells", type=int, default=40, help="inner points of the rod")
     parser.add_argument("--times", type=int, default=20, help="time steps")
-    parser.add_argument("--weight", type=float, default=1e-4, help="price of control")
+    parser.add_argument("--weight", type=float, default=1e-6, help="price of control")
     parser.add_argument("--plot", help="write a picture to this file")
     args = parser.parse_args(argv)
     if args.cells < 5 or args.times < 1 or args.weight <= 0:

@@ -7,9 +7,9 @@ all of them; the implicit function theorem asks for one more linear solve only: 
 
     p_bar = -(dF/dp)^T (dF/du)^-T u_bar.
 
-Only the residual F is written by hand: the Jacobian of Newton's method is ``ng.njit.jacfwd`` of it, and the products with
-dF/dp are ``ng.njit.vjp`` of it, both called inside @njit. The gradient is compared with the one through the iterations, and fits p to a few
-measured values of u.
+Only the residual F is written by hand: the Jacobian of Newton's method is ``ng.njit.jacfwd`` of it, and the products with dF/dp
+are ``ng.njit.vjp`` of it, both called inside @njit. The gradient is compared with the one through the iterations, and fits p to
+a few measured values of u.
 
 python examples/njit_implicit_newton.py [--cells 30] [--steps 300] [--plot newton.png]
 """

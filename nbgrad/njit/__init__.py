@@ -1,7 +1,19 @@
 """Derivatives of Numba functions, as Numba functions: see ``docs/guide/njit.md``."""
 
 from . import cuda
-from .api import explain, grad, hessian, hvp, jacfwd, jacrev, jet, jvp, show_source, value_and_grad, vjp
+from .api import (
+    explain,
+    grad,
+    hessian,
+    hvp,
+    jacfwd,
+    jacrev,
+    jet,
+    jvp,
+    show_source,
+    value_and_grad,
+    vjp,
+)
 from .custom import checkpoint, custom_jvp, custom_vjp, stop_gradient
 
 __all__ = [

@@ -10,8 +10,13 @@ from numba import njit as numba_njit
 from numba import typeof, types
 from numba.core.dispatcher import Dispatcher
 
-from ..errors import ArgumentError, DTypeError, message
-from . import derive, jacobians, library, report  # noqa: F401  (the library registers NumPy's functions)
+from ..errors import ArgumentError, DTypeError, UnsupportedError, message
+from . import (  # noqa: F401  (the library registers NumPy's functions)
+    derive,
+    jacobians,
+    library,
+    report,
+)
 from .door import Transformation, dispatcher, program
 from .front.objects import Tup
 from .front.source import python_function
@@ -31,10 +36,15 @@ def _checked(name: str, f: Any, argnums: Any) -> tuple[Any, Any]:
         argnums = tuple(argnums)
         if not argnums or len(set(argnums)) != len(argnums) or not all(type(k) is int for k in argnums):
             raise ArgumentError(message(f"njit.{name}", "argnums", argnums, "different positions"))
-    count = len(inspect.signature(f.py_func).parameters)
-    variadic = any(p.kind is p.VAR_POSITIONAL for p in inspect.signature(f.py_func).parameters.values())
+    parameters = inspect.signature(f.py_func).parameters.values()
+    count = len(parameters)
+    if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
+        raise UnsupportedError(
+            f"njit.{name}: '{f.__name__}' takes any number of arguments (*args); expected named parameters. "
+            "Write them out, or pass a tuple."
+        )
     for k in (argnums,) if isinstance(argnums, int) else argnums:
-        if not variadic and not -count <= k < count:
+        if not -count <= k < count:
             raise ArgumentError(
                 message(f"njit.{name}", "argnums", k, f"a position among the {count} arguments of '{f.__name__}'")
             )

@@ -19,8 +19,8 @@ from . import ir, scalars
 from .adjoint import Pullback, adjoint
 from .alias import Aliases, written
 from .front.build import Built, Interpreter, build
-from .front.objects import Py, Record, Tup, leaves, rebuild
-from .regions import cut, time_loops
+from .front.objects import Py, Record, Tup, Undefined, leaves, rebuild
+from .regions import cut, refuse_others, time_loops
 from .simplify import simplify
 from .tangent import tangent
 
@@ -100,7 +100,7 @@ def check_differentiable(name: str, x: Any, k: int) -> None:
     if not parts or not any(ir.is_float(p.type) for p in parts):
         from .front.base import describe
 
-        given = str(parts[0].type) if parts else describe(x)
+        given = str(parts[0].type) if parts else f"not usable: {x.why}" if isinstance(x, Undefined) else describe(x)
         raise DTypeError(
             message(f"njit.{name}", f"argument {k}", given, "floating-point numbers or arrays",
                     "Pass a float (2.0 instead of 2), or choose another argument with argnums.")
@@ -208,6 +208,7 @@ class Writer:
 def reversed_program(f: ir.Function, wrt: list[int], seeds: list[int], outputs: list[int]) -> Pullback:
     """The adjoint; time loops that would keep arrays in every iteration are cut into stretches first."""
     where = time_loops(f)
+    refuse_others(f, where)
     if where:
         trial = adjoint(ir.clone_function(f), wrt, seeds, outputs)
         asked = [k for k in where if f.body.ops[k].attrs.get("every") is not None]

@@ -2,18 +2,15 @@
 
 A derivative is a Numba function with the signature of its transformation. Its body calls a stub that Numba types by
 asking here: for the types of a call the derivative program is written, printed and compiled. So derivatives are
-typed lazily like any other Numba function, from Python and from compiled code. The dispatcher's text lies in a file named
-by the content hash of all it depends on, and Numba caches its machine code next to it.
+typed lazily like any other Numba function, from Python and from compiled code. Machine code is kept on disk (`storage`).
 """
 
 from __future__ import annotations
 
 import inspect
 import linecache
-import os
 import threading
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from numba import njit, prange, types
@@ -21,11 +18,11 @@ from numba.extending import overload
 
 from . import fuse, ir, order, parallel, runtime
 from .emit import Source, emit
-from .fingerprint import fingerprint
 from .front.build import Interpreter
 from .front.objects import Py, Tup, leaves
 from .share import share
 from .simplify import simplify
+from .storage import Storage
 from .tidy import fold
 
 # of functions that only compiled code calls
@@ -107,58 +104,37 @@ def _make(t: Transformation, cache: bool) -> Any:
     space: dict[str, Any] = {}
     text = f"def stub({', '.join(names)}):\n    raise NotImplementedError\n"
     text += f"def typed({', '.join(names)}):\n    return implement([{', '.join(names)}])\n"
-    space["implement"] = lambda arg_types: _implement(t, arg_types)
+    space["implement"] = lambda arg_types: _implement(t, arg_types, out._cache.suffix)
     exec(compile(text, "<nbgrad.njit>", "exec"), space)
     options = {**options_of(t.function), **INNER}
     overload(space["stub"], strict=False, jit_options=options)(space["typed"])
     name = _identifier(t.name)
     text = f"def {name}({', '.join(names)}):\n    return stub({', '.join(names)})\n"
-    path = _file(t, text) if cache else None
-    made = _function(text, name, {"stub": space["stub"]}, path)
+    made = _function(text, name, {"stub": space["stub"]})
     made.__defaults__ = tuple(p.default for p in t.parameters if p.default is not inspect.Parameter.empty) or None
     made.__doc__ = f"{t.name}: a derivative of '{getattr(t.function, '__name__', 'f')}' made by nbgrad.njit."
-    return njit(error_model="numpy", nogil=True, cache=path is not None)(made)
+    out = njit(error_model="numpy", nogil=True)(made)
+    out._cache = Storage(made, lambda: (t.name, t.function, t.options, text), cache)
+    return out
 
 
 def _identifier(name: str) -> str:
     return "".join(c if c.isalnum() or c == "_" else "_" for c in name)
 
 
-def cache_directory() -> Path | None:
-    """Where generated files and Numba's cache of them lie; None if caching is off."""
-    from kernels_cpu import objcache
-
-    root = objcache.cache_dir()
-    return None if root is None else Path(root) / "njit"
-
-
-def _file(t: Transformation, text: str) -> Path | None:
-    """The file of a derivative's text, written once."""
-    root = cache_directory()
-    if root is None:
-        return None
-    key = fingerprint(t.name, t.function, t.options, text)
-    path = root / f"{_identifier(t.name)[:40]}_{key}.py"
-    if not path.exists():
-        root.mkdir(parents=True, exist_ok=True, mode=0o700)
-        draft = path.with_suffix(f".{os.getpid()}_{threading.get_ident()}.tmp")
-        draft.write_text(text)
-        draft.replace(path)
-    return path
-
-
-def _function(text: str, name: str, space: dict[str, Any], path: Path | None) -> Any:
+def _function(text: str, name: str, space: dict[str, Any], suffix: str = "") -> Any:
     """A Python function made from text."""
-    file = str(path) if path is not None else f"<nbgrad.njit {name} {len(_texts)}>"
-    if path is None:
-        _texts[file] = text
-        linecache.cache[file] = (len(text), None, text.splitlines(True), file)
+    file = f"<nbgrad.njit {name} {len(_texts)}>"
+    _texts[file] = text
+    linecache.cache[file] = (len(text), None, text.splitlines(True), file)
     import math
 
     import numpy as np
 
     full = {"np": np, "math": math, "prange": prange, "__name__": runtime.__name__, **space}
     exec(compile(text, file, "exec"), full)
+    if suffix:
+        full[name].__qualname__ = f"{name}_{suffix}"
     return full[name]
 
 
@@ -168,8 +144,8 @@ def options_of(function: Any) -> dict[str, Any]:
     return {k: given[k] for k in ("fastmath", "boundscheck") if given.get(k)}
 
 
-def _implement(t: Transformation, arg_types: list[Any]) -> Any:
-    """What Numba compiles for a call with these types."""
+def _implement(t: Transformation, arg_types: list[Any], suffix: str) -> Any:
+    """What Numba compiles for a call with these types; ``suffix`` makes the names of its functions unique."""
     with _lock:
         compiled, objects = program(t, [_plain(a) for a in arg_types])
     source = compiled.source
@@ -177,7 +153,7 @@ def _implement(t: Transformation, arg_types: list[Any]) -> Any:
     flat = [text for n, o in zip(names, objects) for text in _paths(o, n)]
     space: dict[str, Any] = dict(source.names)
     if compiled.parallel:  # an option of the whole function
-        core = _function(source.text, source.name, source.names, None)
+        core = _function(source.text, source.name, source.names, suffix)
         options = {**options_of(t.function), **INNER, "parallel": True}
         space = {"core": njit(**options)(core)}
         call = f"core({', '.join(flat)})"
@@ -188,7 +164,7 @@ def _implement(t: Transformation, arg_types: list[Any]) -> Any:
         values = source.results
     result = _rebuilt(compiled.result, iter(values), space)
     text = "\n".join([f"def implementation({', '.join(names)}):", *lines, f"    return {result}"]) + "\n"
-    return _function(text, "implementation", space, None)
+    return _function(text, "implementation", space, suffix)
 
 
 def _plain(t: Any) -> Any:

@@ -18,7 +18,7 @@ from typing import Any
 
 from numba import types
 
-from . import ir, parallel_tapes, scalars
+from . import ir, parallel_lift, parallel_tapes, scalars
 from .alias import Aliases
 from .parallel_access import Access, Condition, SerialError, accesses, apart, check_writes, reach
 from .parallel_reduce import count_uses, reduction
@@ -57,6 +57,8 @@ class _Pass:
 
     def run(self) -> list[str]:
         """Everything."""
+        parallel_lift.lift(self.f, parallel_tapes.outermost(self.f.body))
+        self.aliases, self.uses = Aliases(self.f), count_uses(self.f)
         parallel_tapes.convert(self.f, self.fits)
         self.aliases, self.uses = Aliases(self.f), count_uses(self.f)
         self.block(self.f.body)
@@ -130,6 +132,8 @@ class _Pass:
         """How a loop can run in parallel."""
         if loop.attrs.get("exit"):
             raise SerialError("it may be left early")
+        if any(o.kind == "check" for o in ir.walk(loop.blocks[0])):
+            raise SerialError("an iteration may raise an error")
         reductions = []
         for k, p in enumerate(loop.phis):
             r = reduction(loop, k, self.uses)

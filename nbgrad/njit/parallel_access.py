@@ -50,7 +50,7 @@ def accesses(
     """Accesses to outside memory, by memory; ``tapes`` are stacks to be taken for the iteration's own."""
     found: dict[Any, list[Access]] = defaultdict(list)
     for op in ir.walk(loop.blocks[0]):
-        if op.kind in ("push", "pop") and tapes is None:
+        if op.kind in ("push", "pop") and tapes is None and not made_inside(op.args[0], loop):
             raise SerialError(
                 "its iterations share a stack of kept values (an inner loop whose length is not known before it)"
             )
@@ -81,7 +81,7 @@ def touched(op: ir.Op) -> Iterator[tuple[str, ir.Value, list[ir.Value]]]:
 def made_inside(root: ir.Value, loop: ir.Op) -> bool:
     """Whether an array belongs to the iteration."""
     inside = root.home is not None and root.home.within(loop.blocks[0])
-    return inside and root.op is not None and root.op.kind in ("alloc", "call")
+    return inside and root.op is not None and root.op.kind in ("alloc", "call", "tape")
 
 
 def depends(v: ir.Value, on: ir.Value, seen: set[ir.Value] | None = None) -> bool:

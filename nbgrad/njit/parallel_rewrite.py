@@ -60,7 +60,10 @@ class Rewrite:
         few = self.call(b, "min", parts, budget)
         branch = b.op("if", [self.call(b, "ge", few, 2)], blocks=[ir.Block(), ir.Block()])
         then, other = (ir.Builder(x, self.loop.line) for x in branch.blocks)
-        branch.blocks[0].yields = self.chunked(then, n, few, handles, False)
+        known = self.call(
+            then, "max", few, 2
+        )  # as it is here: now the printer sees that no index is negative
+        branch.blocks[0].yields = self.chunked(then, n, known, handles, False)
         branch.blocks[1].yields = (
             self.chunked(other, n, parts, [], True) if self.worth else self.serial(other)
         )

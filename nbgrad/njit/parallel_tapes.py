@@ -30,11 +30,13 @@ class Pair(NamedTuple):
 
 def convert(f: ir.Function, fits: Callable[[ir.Op, set], bool]) -> None:
     """Give iterations their own parts where ``fits(loop, tapes)`` says that the loops can be parallel otherwise."""
+    skip = {t for op in ir.walk(f.body) if op.kind == "tape" for t in op.results}
     for loop in outermost(f.body):
+        if fits(loop, skip):
+            move_inside(f, loop)
         pair = find_pair(f, loop)
         if pair is None:
             continue
-        skip = {t for op in ir.walk(f.body) if op.kind == "tape" for t in op.results}
         if fits(pair.forward, skip) and fits(pair.reverse, skip):
             _Conversion(f, pair).run()
 
@@ -51,9 +53,24 @@ def outermost(block: ir.Block) -> list[ir.Op]:
     return out
 
 
+def move_inside(f: ir.Function, loop: ir.Op) -> None:
+    """Stacks that are used in one iteration only (by a gradient taken there) are made in the iteration."""
+    inner = set(ir.walk(loop.blocks[0]))
+    body = loop.blocks[0]
+    for t in uses(loop, "push"):
+        made = t.op
+        assert made is not None and made.block is not None
+        if made.block is body or not all(op in inner for op in ir.walk(f.body) if t in ir.uses(op)):
+            continue
+        made.block.ops.remove(made)
+        made.block = body
+        body.ops.insert(0, made)
+
+
 def uses(op: ir.Op, kind: str) -> list[ir.Value]:
-    """The stacks pushed to or popped from inside an operation."""
-    return list(dict.fromkeys(o.args[0] for b in op.blocks for o in ir.walk(b) if o.kind == kind))
+    """The stacks from outside that are pushed to or popped from inside an operation."""
+    found = dict.fromkeys(o.args[0] for b in op.blocks for o in ir.walk(b) if o.kind == kind)
+    return [t for t in found if t.home is None or not any(t.home.within(b) for b in op.blocks)]
 
 
 def find_pair(f: ir.Function, loop: ir.Op) -> Pair | None:

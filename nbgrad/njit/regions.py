@@ -11,6 +11,7 @@ from typing import Any
 
 from numba import types
 
+from ..errors import UnsupportedError
 from . import ir, scalars
 from .alias import Aliases, apart, base, written
 
@@ -100,6 +101,8 @@ def time_loops(f: ir.Function) -> list[int]:
 
 def _separate(op: ir.Op, aliases: Aliases) -> bool:
     """Whether the arrays a loop uses from outside certainly do not overlap."""
+    if any(o.kind in ("push", "pop") for o in ir.walk(op.blocks[0])):  # a derivative's own loop: its stacks go on
+        return False
     arrays = [v for v in base_values(op)[0] if ir.is_array(v)] + [v for v in op.inits if ir.is_array(v)]
     arrays = list(dict.fromkeys(base(v) for v in arrays))
     return all(apart(aliases, a, b) for k, a in enumerate(arrays) for b in arrays[:k])
@@ -107,8 +110,7 @@ def _separate(op: ir.Op, aliases: Aliases) -> bool:
 
 def _evolves(op: ir.Op, aliases: Aliases) -> bool:
     """Whether an iteration reads arrays that the one before has written."""
-    inner = any(o.kind in ir.LOOPS or o.kind == "call" for o in op.blocks[0].ops)
-    if not inner:
+    if not any(o.kind in ir.LOOPS or o.kind == "call" for o in op.blocks[0].ops):
         return False
     if any(ir.is_array(p) for p in op.phis):
         return True
@@ -135,12 +137,30 @@ def cut(f: ir.Function, where: list[int]) -> None:
         _cut(f, op)
 
 
+def refuse_others(f: ir.Function, where: list[int]) -> None:
+    """Raise for a loop over ``checkpoint(range(...))`` that cannot be cut.
+
+    Raises
+    ------
+    UnsupportedError : the loop is inside another one, can be left early, or its arrays may overlap.
+    """
+    chosen = [f.body.ops[k] for k in where]
+    for op in ir.walk(f.body):
+        if op.attrs.get("every") is not None and op not in chosen:
+            place = f"{op.line[0]}, line {op.line[1]}" if op.line else "a loop"
+            raise UnsupportedError(
+                f"njit: checkpoint(range(...)) at {place}: the loop is inside another one, ends by break or return, or uses "
+                "arrays that may overlap; expected a loop at the outermost level that runs to its end. Put checkpoint on the "
+                "outer loop, or around a function: checkpoint(f)."
+            )
+
+
 def _cut(f: ir.Function, op: ir.Op) -> None:
     b = ir.Builder(ir.Block(), op.line)
     lo, hi = op.args[:2]
     n = scalars.apply(b, "max", scalars.apply(b, "sub", hi, lo), ir.Const(0, types.intp))
     every = op.attrs.pop("every", None)
-    length = every if every is not None and not ir.is_const(every, 0) else _length(b, op, n, Aliases(f))
+    length = every if every is not None and not ir.is_const(every, 0) else _length(b, op, n)
     length = scalars.apply(b, "max", length, ir.Const(1, types.intp))
     pieces = scalars.apply(
         b, "floordiv", scalars.apply(b, "add", n, scalars.apply(b, "sub", length, ir.Const(1, types.intp))), length
@@ -170,15 +190,12 @@ def _cut(f: ir.Function, op: ir.Op) -> None:
     f.body.ops[at:at] = b.block.ops
 
 
-def _length(b: ir.Builder, op: ir.Op, n: ir.Value, aliases: Aliases) -> ir.Value:
+def _length(b: ir.Builder, op: ir.Op, n: ir.Value) -> ir.Value:
     """Iterations whose written state fits the cache, more where the states kept in all would be too many."""
-    arrays: dict[Any, ir.Value] = {}
+    arrays: dict[ir.Value, None] = {}
     for v in [*op.inits, *(t for t in (written(o) for o in ir.walk(op.blocks[0])) if t is not None)]:
-        while v.op is not None and v.op.kind == "view":
-            v = v.op.args[0]
-        if ir.is_array(v) and (v.home is None or not v.home.within(op.blocks[0])) and v.op not in (None,) or v in op.inits:
-            if ir.is_array(v):
-                arrays.setdefault(v, v)
+        if ir.is_array(v) and _from_outside(v, op):
+            arrays[base(v)] = None
     total: ir.Value = ir.Const(64, types.intp)
     for a in arrays:
         size: ir.Value = ir.Const(8, types.intp)

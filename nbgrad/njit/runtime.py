@@ -158,7 +158,6 @@ def scalar_helper(name: str, kinds: tuple) -> Any:
 
     from ..codegen.expr import emit, inputs
     from ..op.base import REGISTRY
-
     from .scalars import RULES_OF
 
     xs = inputs([np.dtype(k) for k in kinds])

@@ -79,29 +79,25 @@ TEXT = {
     "stop": "{}",
     "zdiv": "zdiv({}, {})",
 }
-for _n in "sin cos tan sinh cosh tanh exp exp2 expm1 log log2 log10 log1p sqrt cbrt floor ceil".split():
+for _n in ["sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "cbrt", "floor", "ceil"]:
     TEXT[_n] = f"np.{_n}({{}})"
-for _n in "isnan isinf isfinite maximum minimum fmax fmin copysign logaddexp deg2rad rad2deg signbit".split():
+for _n in ["isnan", "isinf", "isfinite", "maximum", "minimum", "fmax", "fmin", "copysign", "logaddexp", "deg2rad", "rad2deg", "signbit"]:
     TEXT[_n] = f"np.{_n}({', '.join(['{}'] * (2 if _n[0] in 'mc' or _n in ('fmax', 'fmin', 'logaddexp') else 1))})"
 
 # the operator whose rules a function has, where the names differ
 RULES_OF = {"max": "maximum", "min": "minimum", "mod": "remainder", "radd": "add", "csgn": "sgn", "zdiv": "div"}
 # results that have no derivative
 FLAT = frozenset(
-    "floordiv and or not bitand bitor bitxor shl shr invert lt le gt ge eq ne isnan isinf isfinite signbit "
-    "floor ceil trunc round sgn heaviside stop".split()
+    ["floordiv", "and", "or", "not", "bitand", "bitor", "bitxor", "shl", "shr", "invert", "lt", "le", "gt", "ge", "eq", "ne", "isnan", "isinf", "isfinite", "signbit", "floor", "ceil", "trunc", "round", "sgn", "heaviside", "stop"]
 )
-BOOLEAN = frozenset("and or not lt le gt ge eq ne isnan isinf isfinite signbit".split())
+BOOLEAN = frozenset(["and", "or", "not", "lt", "le", "gt", "ge", "eq", "ne", "isnan", "isinf", "isfinite", "signbit"])
 # partials of these may be infinite where the cotangent is zero: zero wins; other products are plain ones
 SINGULAR = frozenset(
-    "div reciprocal sqrt rsqrt cbrt log log2 log10 log1p pow asin acos acosh atanh hypot atan2 lgamma gamma digamma "
-    "zdiv xlogy xlog1py erfinv zeta tan remainder fmod ratio0 one_over0".split()
+    ["div", "reciprocal", "sqrt", "rsqrt", "cbrt", "log", "log2", "log10", "log1p", "pow", "asin", "acos", "acosh", "atanh", "hypot", "atan2", "lgamma", "gamma", "digamma", "zdiv", "xlogy", "xlog1py", "erfinv", "zeta", "tan", "remainder", "fmod", "ratio0", "one_over0"]
 )
 # cheap enough to be computed again in the reverse sweep
 CHEAP = frozenset(
-    "add sub mul div neg floordiv mod and or not bitand bitor bitxor shl shr invert lt le gt ge eq ne where max min abs "
-    "zdiv real imag conj complex square cube reciprocal isnan isinf isfinite maximum minimum copysign keep drop zmul radd "
-    "floor ceil trunc stop sgn deg2rad rad2deg sqrt".split()
+    ["add", "sub", "mul", "div", "neg", "floordiv", "mod", "and", "or", "not", "bitand", "bitor", "bitxor", "shl", "shr", "invert", "lt", "le", "gt", "ge", "eq", "ne", "where", "max", "min", "abs", "zdiv", "real", "imag", "conj", "complex", "square", "cube", "reciprocal", "isnan", "isinf", "isfinite", "maximum", "minimum", "copysign", "keep", "drop", "zmul", "radd", "floor", "ceil", "trunc", "stop", "sgn", "deg2rad", "rad2deg", "sqrt"]
 )
 
 
@@ -168,7 +164,7 @@ def _mapping() -> dict[Any, str]:
         math.atanh: "atanh",
         math.atan2: "atan2",
     }
-    for short in "asin acos atan asinh acosh atanh atan2".split():
+    for short in ["asin", "acos", "atan", "asinh", "acosh", "atanh", "atan2"]:
         found[getattr(np, "arc" + short[1:])] = short
     for name in REGISTRY:
         for module in (math, np):
@@ -205,8 +201,7 @@ def result_type(name: str, arg_types: tuple) -> Any:
 
 
 INTEGRAL = frozenset(
-    "add sub mul neg pow floordiv mod bitand bitor bitxor shl shr invert where max min abs maximum minimum "
-    "fmax fmin square cube conj real imag sgn radd stop".split()
+    ["add", "sub", "mul", "neg", "pow", "floordiv", "mod", "bitand", "bitor", "bitxor", "shl", "shr", "invert", "where", "max", "min", "abs", "maximum", "minimum", "fmax", "fmin", "square", "cube", "conj", "real", "imag", "sgn", "radd", "stop"]
 )
 
 

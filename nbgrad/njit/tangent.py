@@ -9,7 +9,7 @@ Walther, Evaluating Derivatives, 2nd ed., chapter 13). Piecewise linear function
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..errors import UnsupportedError
 from . import ir, scalars

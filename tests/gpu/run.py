@@ -14,6 +14,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -268,6 +269,24 @@ def interchange() -> None:
     x = ng.arange(10, dtype=ng.float64, device="cuda")[::2]
     seen = cuda.as_cuda_array(x._data)
     assert seen.copy_to_host().tolist() == [0.0, 2.0, 4.0, 6.0, 8.0]
+
+
+@check
+def kernel_adjoints() -> str:
+    """Adjoints of CUDA kernels against gradients of their twins on the CPU."""
+    sys.path.insert(0, str(Path(__file__).parent.parent / "njit" / "sim"))
+    from cuda_kernels import cases, expected, shadows
+
+    done = 0
+    for case in cases():
+        where, seeds, want = expected(case)
+        got = shadows(case, where, seeds)
+        args = [np.copy(a) if isinstance(a, np.ndarray) else a for a in case.args]
+        ng.njit.cuda.vjp(case.kernel, where, **case.options)[case.launch](*args, *got)
+        for g, w in zip(got, want, strict=True):
+            np.testing.assert_allclose(g, np.broadcast_to(w, g.shape), rtol=1e-9, atol=1e-11)
+        done += 1
+    return f"{done} kernels"
 
 
 # -- speed ----------------------------------------------------------------------------------------------

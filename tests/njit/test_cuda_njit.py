@@ -62,10 +62,11 @@ def test_compiles_for_devices(name, tmp_path):
 
 SINGLE = """
 import math
-from numba import cuda, float32
+from numba import cuda
+from numba.cuda import grid
 @cuda.jit
 def wave(x, w, y):
-    i = cuda.grid(1)
+    i = grid(1)
     if i < x.size:
         s = x[i] * w[0] + w[1]
         if s > w[2]:

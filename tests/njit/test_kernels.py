@@ -1,8 +1,7 @@
 """Kernels of numerical projects, differentiated as they are.
 
 Derivatives are compared with central differences along random directions, extrapolated twice (their error is O(h^6));
-forward with reverse mode by the dot-product
-test; Hessian products with differences of the gradient, and by their symmetry.
+forward with reverse mode by the dot-product test; Hessian products with differences of the gradient, and by their symmetry.
 
 The tolerance of a difference is its own error: what the last extrapolation changed, plus rounding of the values over the step;
 a difference that is not known to 1e-5 fails too.
@@ -39,7 +38,7 @@ class Case(NamedTuple):
     function: Any
     args: Callable[[np.random.Generator], tuple]
     argnums: int | tuple[int, ...]
-    step: float = 1e-2
+    step: float = 1e-3
     # rounding of the kernel's value, in units of the last place (iterations, cancellation)
     ulps: float = 30.0
 
@@ -149,7 +148,7 @@ def data_fit(rng):
 
 
 CASES = {
-    "wave_misfit": Case(wave.misfit, wave_args, 0),
+    "wave_misfit": Case(wave.misfit, wave_args, 0, step=3e-3),
     "shallow_water_gauges": Case(shallow_water.gauge_error, dam, (0, 1), step=1e-5),
     "shallow_water_run": Case(shallow_water.run, flood, (0, 1, 2), step=1e-6),
     "nbody_miss": Case(nbody.miss_distance, cluster, (0, 1, 2), step=1e-4),
@@ -158,10 +157,11 @@ CASES = {
     "gaussian_process_prediction": Case(gaussian_process.predict, prediction, (0, 2)),
     "implied_volatilities": Case(options.smile, quotes, (0, 1, 4), step=1e-3, ulps=1e3),
     "heston_calls": Case(options.heston_calls, paths, (0, 1), step=1e-5),
-    "heston_error": Case(options.pricing_error, calibration, (0, 1), step=1e-5),
+    # squares of differences of about one between prices that are averages of hundreds
+    "heston_error": Case(options.pricing_error, calibration, (0, 1), step=1e-5, ulps=300.0),
     "epidemic_misfit": Case(epidemic.poisson_misfit, outbreak, (0, 2), step=1e-6),
     "lens_scatter": Case(lens.scatter, images, (0, 1), step=3e-3),
-    "lens_brightness": Case(lens.brightness, picture, (0, 1), step=1e-3),
+    "lens_brightness": Case(lens.brightness, picture, (0, 1)),
     "kalman_likelihood": Case(kalman.neg_log_likelihood, track, (0, 3)),
     "kalman_smoother": Case(kalman.smooth, smoothing, (2, 3, 4)),
     "spline_interpolation": Case(spline.interpolate, knots, (0, 1, 2), step=1e-4),

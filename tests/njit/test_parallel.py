@@ -206,6 +206,26 @@ def accumulated(x, w):
     return (t * t).sum()
 
 
+@njit(parallel=True)
+def row_expressions(a, v):
+    """The sizes are compared once, before the loop."""
+    out = np.zeros_like(a)
+    for i in prange(a.shape[0]):
+        out[i] = np.exp(a[i] * v) + a[0]
+    return (out * out).sum()
+
+
+@njit(parallel=True)
+def counted(x, w):
+    c = 0
+    s = 0.0
+    for i in prange(x.shape[0]):
+        if x[i] > 0:
+            c += 1
+            s += x[i] * w
+    return s * s / (c + 1)
+
+
 def matrices(a, v):
     """A product with BLAS in each iteration."""
     s = 0.0
@@ -245,6 +265,8 @@ def cases():
         multiplied: ((x, 0.8), (0, 1)),
         nested: ((a, 0.8), (0, 1)),
         accumulated: ((x, 0.8), (0, 1)),
+        row_expressions: ((a, a[0].copy()), (0, 1)),
+        counted: ((x, 0.8), (0, 1)),
         matrices: ((r.standard_normal((40, 6, 5)), r.standard_normal(5)), (0, 1)),
     }
 
@@ -357,6 +379,23 @@ def test_a_gradient_in_a_parallel_loop():
     np.testing.assert_allclose(many(a, 2.0), want, rtol=1e-13)
 
 
+def test_gradients_taken_in_a_parallel_loop_that_is_differentiated():
+    def energies(a, w):
+        s = 0.0
+        for i in prange(a.shape[0]):
+            g = inner(a[i], w)
+            s += (g * g).sum()
+        return s
+
+    inner = ng.njit.grad(njit(roots.py_func))
+    a = rng().standard_normal((30, 4))
+    f = njit(parallel=True)(energies)
+    args, v = (a, 2.0), rng().standard_normal(a.shape)
+    same([ng.njit.grad(f)(*args)], [ng.njit.grad(njit(energies))(*args)])
+    same(ng.njit.jvp(f)(args, v), ng.njit.jvp(njit(energies))(args, v))
+    assert "serially" not in " ".join(notes(ng.njit.jvp(f), args, v))
+
+
 def test_prange_without_parallel_is_a_plain_range():
     @njit
     def prefix(x):
@@ -408,6 +447,16 @@ def test_sums_are_kept_part_by_part():
     assert "3 numbers are summed up part by part" in decisions(parameters, 1)
 
 
+def test_checks_and_conditions_do_not_stand_in_the_way():
+    assert "serially" not in decisions(row_expressions)
+    assert "serially" not in decisions(counted)
+
+
+def test_sizes_that_do_not_fit_raise():
+    with pytest.raises(ValueError, match="broadcast"):
+        ng.njit.grad(row_expressions)(np.ones((3, 4)), np.ones(5))
+
+
 def test_stacks_are_divided_among_iterations():
     assert "serially" not in decisions(roots)
     assert "serially" not in decisions(neighbours)
@@ -415,6 +464,19 @@ def test_stacks_are_divided_among_iterations():
 
 def test_reasons_to_run_serially():
     assert "'p' of one iteration is used in the next" in decisions(multiplied)
+
+    @njit(parallel=True)
+    def checked(x):
+        s = 0.0
+        for i in prange(x.shape[0]):
+            if x[i] < 0:
+                raise ValueError("negative")
+            s += np.sqrt(x[i])
+        return s
+
+    assert "because an iteration may raise an error" in " ".join(
+        notes(ng.njit.grad(checked), np.ones(4))
+    )
 
     @njit(parallel=True)
     def search(x):

@@ -140,6 +140,13 @@ class Calls(Arrays):
             return Tup(tuple(self.materialise(x) if isinstance(x, Lazy) else x for x in items), f)
         if (getattr(f, "__module__", None) or "").startswith("nbgrad.njit.") and hasattr(f, "__code__"):
             return self.inline(f, args, kwargs, node)
+        module = getattr(f, "__module__", None) or ""
+        owner = getattr(getattr(f, "__self__", None), "__class__", type(None)).__module__ or ""
+        if "random" in module.split(".") or "random" in owner:
+            raise self.refuse(node, f"'{_name(f)}' draws random numbers", "Draw them outside and pass them as an argument.")
+        if kwargs and f in scalars.FROM_PYTHON:
+            raise self.refuse(node, f"the argument '{next(iter(kwargs))}' of '{_name(f)}'",
+                              "Assign the result: out[:] = f(x).")
         if hasattr(f, "__code__"):
             raise self.refuse(node, f"'{_name(f)}' is a plain Python function", "Decorate it with @njit.")
         raise self.refuse(node, f"'{_name(f)}' has no derivative here",
@@ -291,6 +298,8 @@ class Calls(Arrays):
     def call_len(self, f: Any, args: list, kwargs: dict, node: ast.AST) -> ir.Value:
         """``len``."""
         (x,) = args
+        if isinstance(x, Py) and isinstance(x.value, str):
+            return self.integer(len(x.value))
         return self.integer(len(x.items)) if isinstance(x, Tup) else (
             self.range_length(x, node) if isinstance(x, Range) else self.shape(x)[0])
 

@@ -222,6 +222,8 @@ class Expressions(Statements):
                 return x.items[fields.index(name)]
             if name in ("count", "index"):
                 return Method(x, name)
+            if name in ("append", "extend", "insert", "pop", "sort", "reverse", "remove", "clear"):
+                raise self.refuse(node, "a list that changes has no derivative", "Use an array: np.empty(n), then fill it.")
         if isinstance(x, Record):
             return self.record_field(x, name, node)
         if isinstance(x, Lazy):

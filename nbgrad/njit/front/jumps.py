@@ -17,6 +17,9 @@ RETURN, DONE = "$return", "$done"
 
 def without_jumps(body: list[ast.stmt], source: Any) -> list[ast.stmt]:
     """The statements of a function with no jump but by structure; its value is assigned to ``$return``."""
+    if not _always(body) and any(isinstance(n, ast.Return) for s in body for n in ast.walk(s)):
+        end = ast.copy_location(ast.Return(ast.Constant(None)), body[-1])
+        body = [*body, ast.fix_missing_locations(end)]
     return _Rewriter(source).block(body, None, ())
 
 
@@ -53,7 +56,17 @@ def _always(stmts: list[ast.stmt]) -> bool:
     last = stmts[-1]
     if isinstance(last, ast.Return | ast.Break | ast.Continue | ast.Raise):
         return True
+    if isinstance(last, ast.While):
+        endless = isinstance(last.test, ast.Constant) and bool(last.test.value)
+        return endless and not any(_breaks(s) for s in last.body)
     return isinstance(last, ast.If) and _always(last.body) and _always(last.orelse)
+
+
+def _breaks(node: ast.AST) -> bool:
+    """Whether a statement of a loop's body ends that loop by break."""
+    if isinstance(node, ast.Break):
+        return True
+    return not _loops(node) and any(_breaks(n) for n in ast.iter_child_nodes(node))
 
 
 def _set(name: str, value: ast.expr | bool, at: ast.AST) -> ast.stmt:

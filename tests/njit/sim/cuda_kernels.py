@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import cuda, float64, njit
-from numba.cuda import grid
+
+import nbgrad as ng
 
 LENGTH, WIDTH = 24, 5
 
@@ -212,7 +213,7 @@ def matrix_row_twin(a, x, y):
 def left_early(x, w, y, z):
     """A loop that is left early, a local array indexed by the loop, two outputs, an index from the end."""
     t = cuda.local.array(shape=(3, 2), dtype=float64)
-    i = grid(1)
+    i = cuda.grid(1)
     if i >= x.size:
         return
     for k in range(3):
@@ -289,7 +290,36 @@ def cases() -> list[Case]:
         Case(newton, line, newton_twin, (x, y), (1,), (0,), {"tape": 40}),
         Case(triangular, line, triangular_twin, (x, y), (1,), (0,), {"tape": 64}),
         Case(in_place, line, in_place_twin, (x, w), (0,), (1,), {}),
-        Case(left_early, line, left_early_twin, (x, w[:3].copy(), y, np.zeros_like(y)), (2, 3), (0, 1), {}),
+        Case(
+            left_early,
+            line,
+            left_early_twin,
+            (x, w[:3].copy(), y, np.zeros_like(y)),
+            (2, 3),
+            (0, 1),
+            {},
+        ),
         Case(in_space, cube, in_space_twin, (c3, 5, np.zeros((2, 4, 3))), (2,), (0,), {}),
         Case(matrix_row, line, matrix_row_twin, (a, r.standard_normal(WIDTH), y), (2,), (0, 1), {}),
     ]
+
+
+def expected(case):
+    """Cotangents of everything in ``made`` and ``wrt`` by the CPU's reverse mode, and the seeds."""
+    r = np.random.default_rng(5)
+    seeds = [r.standard_normal(case.args[k].shape) for k in case.made]
+    where = sorted({*case.made, *case.wrt})
+    copies = tuple(np.copy(a) if isinstance(a, np.ndarray) else a for a in case.args)
+    v = ng.njit.vjp(case.twin, tuple(where))
+    _, grads = v(copies, seeds[0] if len(seeds) == 1 else tuple(seeds))
+    return where, seeds, grads
+
+
+def shadows(case, where, seeds):
+    """What goes into the launch: seeds, and zeros to add to."""
+    given = dict(zip(case.made, seeds, strict=True))
+    out = []
+    for k in where:
+        a = case.args[k]
+        out.append(given[k].copy() if k in given else np.zeros(np.shape(a) or 1))
+    return out

@@ -2,34 +2,13 @@
 
 import numpy as np
 import pytest
-from cuda_kernels import cases, newton, pairwise
+from cuda_kernels import cases, expected, newton, pairwise, shadows
 from numba import cuda
 
 import nbgrad as ng
 from kernels_cuda import _compat
 
 assert _compat.simulated(), "run through tests/njit/test_cuda_njit.py"
-
-
-def expected(case):
-    """Cotangents of everything in ``made`` and ``wrt`` by the CPU's reverse mode, and the seeds."""
-    r = np.random.default_rng(5)
-    seeds = [r.standard_normal(case.args[k].shape) for k in case.made]
-    where = sorted({*case.made, *case.wrt})
-    copies = tuple(np.copy(a) if isinstance(a, np.ndarray) else a for a in case.args)
-    v = ng.njit.vjp(case.twin, tuple(where))
-    _, grads = v(copies, seeds[0] if len(seeds) == 1 else tuple(seeds))
-    return where, seeds, grads
-
-
-def shadows(case, where, seeds):
-    """What goes into the launch: seeds, and zeros to add to."""
-    given = dict(zip(case.made, seeds, strict=True))
-    out = []
-    for k in where:
-        a = case.args[k]
-        out.append(given[k].copy() if k in given else np.zeros(np.shape(a) or 1))
-    return out
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda c: c.kernel.__name__)
