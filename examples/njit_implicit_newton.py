@@ -73,8 +73,8 @@ def forward(p, n):
 def backward(kept, cotangent):
     """Cotangents of p and n by the implicit function theorem."""
     u, p = kept
-    adjoint = np.linalg.solve(jacobian(u, p).T, cotangent)
-    return pull_back((u, p), -adjoint)[1], 0
+    adjoint = np.linalg.solve(jacobian(u, p).T, -cotangent)
+    return pull_back((u, p), adjoint)[1], 0
 
 
 root = ng.njit.custom_vjp(newton)

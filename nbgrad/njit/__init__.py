@@ -15,6 +15,7 @@ from .api import (
     vjp,
 )
 from .custom import checkpoint, custom_jvp, custom_vjp, stop_gradient
+from .operator import operator
 
 __all__ = [
     "checkpoint",
@@ -29,6 +30,7 @@ __all__ = [
     "jacrev",
     "jet",
     "jvp",
+    "operator",
     "show_source",
     "stop_gradient",
     "value_and_grad",

@@ -6,14 +6,18 @@ from collections.abc import Iterable
 
 from . import ir
 from .alias import Aliases
-from .scalars import differentiable
+from .partials import differentiable
 
 
 class Activity:
     """``active(v)`` and ``active_memory(array)``, found by iterating over the program until nothing changes."""
 
     def __init__(
-        self, f: ir.Function, aliases: Aliases, inputs: Iterable[ir.Value], outputs: Iterable[ir.Value]
+        self,
+        f: ir.Function,
+        aliases: Aliases,
+        inputs: Iterable[ir.Value],
+        outputs: Iterable[ir.Value],
     ):
         self.f, self.aliases = f, aliases
         self.varied: set[object] = {self.key(v) for v in inputs}
@@ -58,7 +62,9 @@ class Activity:
         """Varied results of an operation."""
         m, kind = self.varied, op.kind
         if kind == "apply":
-            if any(self.has(m, a) and differentiable(op.attrs["fn"], i) for i, a in enumerate(op.args)):
+            if any(
+                self.has(m, a) and differentiable(op.attrs["fn"], i) for i, a in enumerate(op.args)
+            ):
                 self.mark(m, op.result)
         elif kind in ("cast", "load"):
             if self.has(m, op.args[0]):

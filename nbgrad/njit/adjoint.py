@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from numba import types
 
-from . import ir, scalars
+from . import ir, partials, scalars
 from .activity import Activity
 from .alias import Aliases
 from .calls import CallRules
@@ -40,7 +40,9 @@ class Pullback(NamedTuple):
     inputs: list[int]
 
 
-def adjoint(f: ir.Function, wrt: Sequence[int], seeds: Sequence[int], outputs: Sequence[int] = ()) -> Pullback:
+def adjoint(
+    f: ir.Function, wrt: Sequence[int], seeds: Sequence[int], outputs: Sequence[int] = ()
+) -> Pullback:
     """Append the reverse sweep to a program (which is consumed).
 
     Parameters
@@ -54,7 +56,9 @@ def adjoint(f: ir.Function, wrt: Sequence[int], seeds: Sequence[int], outputs: S
 
 
 class _Adjoint(CallRules, Regions, Shadows, Residuals):
-    def __init__(self, f: ir.Function, wrt: Sequence[int], seeds: Sequence[int], outputs: Sequence[int]):
+    def __init__(
+        self, f: ir.Function, wrt: Sequence[int], seeds: Sequence[int], outputs: Sequence[int]
+    ):
         self.f = f
         self.wrt, self.seeds = list(wrt), list(seeds)
         self.aliases = Aliases(f)
@@ -79,7 +83,11 @@ class _Adjoint(CallRules, Regions, Shadows, Residuals):
         f = self.f
         results = list(f.results)
         arrays = [k for k, p in enumerate(f.params) if ir.is_array(p) and self.activity.active(p)]
-        wanted = [k for k in self.wrt if ir.is_array(f.params[k]) and k not in arrays and ir.is_float(f.params[k].type)]
+        wanted = [
+            k
+            for k in self.wrt
+            if ir.is_array(f.params[k]) and k not in arrays and ir.is_float(f.params[k].type)
+        ]
         shadows = sorted([*arrays, *wanted])
         for k in shadows:
             p = f.params[k]
@@ -125,7 +133,9 @@ class _Adjoint(CallRules, Regions, Shadows, Residuals):
         if old is None or (isinstance(old, ir.Const) and old.value == 0):
             adj[v] = scalars.cast(self.b, c, v.type)
             return
-        new = scalars.apply(self.b, "radd" if old in self.free else "add", old, scalars.cast(self.b, c, v.type))
+        new = scalars.apply(
+            self.b, "radd" if old in self.free else "add", old, scalars.cast(self.b, c, v.type)
+        )
         if old in self.free:
             self.free.add(new)
         adj[v] = new
@@ -150,8 +160,8 @@ class _Adjoint(CallRules, Regions, Shadows, Residuals):
         if g is None:
             return
         for i, a in enumerate(op.args):
-            if self.activity.active(a) and scalars.differentiable(op.attrs["fn"], i):
-                self.add(adj, a, scalars.cotangent(self.b, op, i, g))
+            if self.activity.active(a) and partials.differentiable(op.attrs["fn"], i):
+                self.add(adj, a, partials.cotangent(self.b, op, i, g))
 
     def rev_cast(self, op: ir.Op, adj: Adjoints) -> None:
         """Convert back."""
@@ -163,7 +173,11 @@ class _Adjoint(CallRules, Regions, Shadows, Residuals):
         """Add to the shadow."""
         g = self.take(adj, op.result)
         if g is not None and self.activity.active(op.args[0]):
-            self.b.accum(self.shadow_of(op.args[0]), op.args[1:], scalars.cast(self.b, g, op.args[0].type.dtype))
+            self.b.accum(
+                self.shadow_of(op.args[0]),
+                op.args[1:],
+                scalars.cast(self.b, g, op.args[0].type.dtype),
+            )
 
     def rev_store(self, op: ir.Op, adj: Adjoints) -> None:
         """Take from the shadow."""
@@ -205,7 +219,11 @@ class _Adjoint(CallRules, Regions, Shadows, Residuals):
             for name in s.type.dtype.fields:
                 t = types.Array(s.type.dtype.typeof(name), s.type.ndim, "A")
                 if ir.is_float(t):
-                    self.clear(self.b.op("view", [s], [t], attrs={"spec": ir.View("field", name=name)}).result)
+                    self.clear(
+                        self.b.op(
+                            "view", [s], [t], attrs={"spec": ir.View("field", name=name)}
+                        ).result
+                    )
             return
         sizes = [self.b.shape(s, k) for k in range(s.type.ndim)]
         outer = self.b.block
@@ -228,7 +246,8 @@ class _Adjoint(CallRules, Regions, Shadows, Residuals):
             return True
         inner = [o for b in op.blocks for o in ir.walk(b) if o in self.order]
         return any(
-            o.kind in ("store", "accum", "copy", "add") and self.activity.active(o.args[0]) for o in inner
+            o.kind in ("store", "accum", "copy", "add") and self.activity.active(o.args[0])
+            for o in inner
         )
 
     def enter(self, blocks: Sequence[ir.Block], new: ir.Block) -> ir.Block:
@@ -285,7 +304,9 @@ class _Adjoint(CallRules, Regions, Shadows, Residuals):
         if not self.matters(op, adj):
             return
         outer = self.outer_values(op)
-        carried = [k for k, p in enumerate(op.phis) if not ir.is_array(p) and self.activity.active(p)]
+        carried = [
+            k for k, p in enumerate(op.phis) if not ir.is_array(p) and self.activity.active(p)
+        ]
         handles = self.carried_shadows(op)
         op.attrs.setdefault("tag", next(_tags))
         lo, hi = self.trip_bounds(op)
@@ -293,11 +314,19 @@ class _Adjoint(CallRules, Regions, Shadows, Residuals):
         inits += [adj.get(u) or scalars.zero(u.type) for u in outer]
         inits += [h.init for h in handles]
         names = [op.phis[k].name for k in carried] + [u.name for u in outer] + ["" for _ in handles]
-        attrs = {"reverse": not op.attrs.get("reverse", False)} if op.kind == "for" else {"reverse": True}
+        attrs: dict[str, Any] = (
+            {"reverse": not op.attrs.get("reverse", False)}
+            if op.kind == "for"
+            else {"reverse": True}
+        )
         attrs["reverse_of"] = op.attrs["tag"]
         attrs.update({k: "adjoint" for k in ("parallel",) if op.attrs.get(k)})
-        body = ir.Block([(types.intp, "i"), *((v.type, "d_" + n) for v, n in zip(inits, names, strict=True))])
-        new = self.b.op("for", [lo, hi, *inits], [v.type for v in inits], attrs=attrs, blocks=[body])
+        body = ir.Block(
+            [(types.intp, "i"), *((v.type, "d_" + n) for v, n in zip(inits, names, strict=True))]
+        )
+        new = self.b.op(
+            "for", [lo, hi, *inits], [v.type for v in inits], attrs=attrs, blocks=[body]
+        )
         for r, p in zip(new.results, body.params[1:], strict=True):
             r.name = p.name
         self.reverse_iv[op] = body.params[0]
@@ -310,7 +339,9 @@ class _Adjoint(CallRules, Regions, Shadows, Residuals):
         self.enter_shadows(op, handles, params[len(carried) + len(outer) :])
         for b in reversed(op.blocks):
             self.sweep(b, local)
-        body.yields = [local.pop(op.phis[k], None) or scalars.zero(op.phis[k].type) for k in carried]
+        body.yields = [
+            local.pop(op.phis[k], None) or scalars.zero(op.phis[k].type) for k in carried
+        ]
         body.yields += [local.get(u) or scalars.zero(u.type) for u in outer]
         body.yields += [h.last for h in handles]
         self.b.block = old

@@ -113,8 +113,8 @@ def apart(aliases: Aliases, a: ir.Value, b: ir.Value) -> bool:
         other, j = _carried(y)
         if other is loop and j in _cycle(loop, k):
             return apart(aliases, loop.inits[k], loop.inits[j])
-        made = y.op is not None and y.op.kind in new and y.home is not None
-        if made and x in loop.phis and any(y.home.within(blk) for blk in loop.blocks):
+        home = y.home if y.op is not None and y.op.kind in new else None
+        if home is not None and x in loop.phis and any(home.within(blk) for blk in loop.blocks):
             return True
     return False
 

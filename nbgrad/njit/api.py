@@ -17,6 +17,7 @@ from . import (  # noqa: F401  (the library registers NumPy's functions)
     library,
     report,
 )
+from .checks import kind_of
 from .door import Transformation, dispatcher, program
 from .front.objects import Tup
 from .front.source import python_function
@@ -28,13 +29,26 @@ def _checked(name: str, f: Any, argnums: Any) -> tuple[Any, Any]:
     """The function as a dispatcher, and argnums as an int or a tuple."""
     if not isinstance(f, Dispatcher):
         if not inspect.isfunction(f):
-            raise DTypeError(message(f"njit.{name}", "the function", type(f).__name__, "an @njit function or a plain one"))
+            raise DTypeError(
+                message(
+                    f"njit.{name}",
+                    "the function",
+                    type(f).__name__,
+                    "an @njit function or a plain one",
+                )
+            )
         f = numba_njit(f)
     if isinstance(argnums, bool) or not isinstance(argnums, int | tuple | list):
-        raise ArgumentError(message(f"njit.{name}", "argnums", repr(argnums), "an int or a tuple of ints"))
+        raise ArgumentError(
+            message(f"njit.{name}", "argnums", repr(argnums), "an int or a tuple of ints")
+        )
     if not isinstance(argnums, int):
         argnums = tuple(argnums)
-        if not argnums or len(set(argnums)) != len(argnums) or not all(type(k) is int for k in argnums):
+        if (
+            not argnums
+            or len(set(argnums)) != len(argnums)
+            or not all(type(k) is int for k in argnums)
+        ):
             raise ArgumentError(message(f"njit.{name}", "argnums", argnums, "different positions"))
     parameters = inspect.signature(f.py_func).parameters.values()
     count = len(parameters)
@@ -46,22 +60,34 @@ def _checked(name: str, f: Any, argnums: Any) -> tuple[Any, Any]:
     for k in (argnums,) if isinstance(argnums, int) else argnums:
         if not -count <= k < count:
             raise ArgumentError(
-                message(f"njit.{name}", "argnums", k, f"a position among the {count} arguments of '{f.__name__}'")
+                message(
+                    f"njit.{name}",
+                    "argnums",
+                    k,
+                    f"a position among the {count} arguments of '{f.__name__}'",
+                )
             )
     return f, argnums
 
 
 def _parameters(f: Any) -> list[inspect.Parameter]:
     """The parameters of a function, for a derivative called like it."""
-    return [p.replace(kind=p.POSITIONAL_OR_KEYWORD) for p in inspect.signature(python_function(f)).parameters.values()]
+    return [
+        p.replace(kind=p.POSITIONAL_OR_KEYWORD)
+        for p in inspect.signature(python_function(f)).parameters.values()
+    ]
 
 
 def _named(*names: str) -> list[inspect.Parameter]:
     return [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in names]
 
 
-def _transformation(name: str, f: Any, handler: Callable, parameters: list, options: tuple, cache: bool) -> Any:
-    return dispatcher(Transformation(f"{name}_{f.__name__}", f, handler, parameters, options), cache)
+def _transformation(
+    name: str, f: Any, handler: Callable, parameters: list, options: tuple, cache: bool
+) -> Any:
+    return dispatcher(
+        Transformation(f"{name}_{f.__name__}", f, handler, parameters, options), cache
+    )
 
 
 def grad(f: Callable, argnums: ArgNums = 0, has_aux: bool = False, *, cache: bool = True) -> Any:
@@ -93,7 +119,9 @@ def grad(f: Callable, argnums: ArgNums = 0, has_aux: bool = False, *, cache: boo
     return _transformation("grad", f, handler, _parameters(f), (argnums, has_aux), cache)
 
 
-def value_and_grad(f: Callable, argnums: ArgNums = 0, has_aux: bool = False, *, cache: bool = True) -> Any:
+def value_and_grad(
+    f: Callable, argnums: ArgNums = 0, has_aux: bool = False, *, cache: bool = True
+) -> Any:
     """Like `grad`; returns ``(value, gradient)``, with has_aux ``((value, aux), gradient)``."""
     f, argnums = _checked("value_and_grad", f, argnums)
 
@@ -120,7 +148,9 @@ def vjp(f: Callable, argnums: ArgNums = 0, *, cache: bool = True) -> Any:
 
 def _items(name: str, x: Any) -> list[Any]:
     if not isinstance(x, Tup):
-        raise ArgumentError(message(f"njit.{name}", "the first argument", derive._kind(x), "the tuple of all arguments"))
+        raise ArgumentError(
+            message(f"njit.{name}", "the first argument", kind_of(x), "the tuple of all arguments")
+        )
     return list(x.items)
 
 
@@ -146,7 +176,9 @@ def jet(f: Callable, order: int, argnums: ArgNums = 0, *, cache: bool = True) ->
     def handler(it: Any, args: list[Any]) -> Any:
         return derive.pushforward(it, f, _items("jet", args[0]), args[1], argnums, order, "jet")
 
-    return _transformation(f"jet{order}", f, handler, _named("args", "tangents"), (argnums, order), cache)
+    return _transformation(
+        f"jet{order}", f, handler, _named("args", "tangents"), (argnums, order), cache
+    )
 
 
 def hvp(f: Callable, argnums: ArgNums = 0, *, cache: bool = True) -> Any:
@@ -170,7 +202,7 @@ def jacrev(f: Callable, argnums: ArgNums = 0, *, cache: bool = True) -> Any:
 
 
 def jacfwd(f: Callable, argnums: ArgNums = 0, *, cache: bool = True) -> Any:
-    """The Jacobian by forward mode: ``J(*args)`` of shape ``value.shape + argument.shape``; one run an element of the argument."""
+    """The Jacobian by forward mode: ``J(*args)`` of shape ``value.shape + argument.shape``; one run an element."""
     f, argnums = _checked("jacfwd", f, argnums)
 
     def handler(it: Any, args: list[Any]) -> Any:
@@ -206,12 +238,22 @@ def _program(name: str, g: Any, args: Sequence[Any]) -> Any:
     t = getattr(g, "_nbgrad_transformation", None)
     if t is None:
         raise DTypeError(
-            message(f"njit.{name}", "the function", getattr(g, "__name__", type(g).__name__), "a derivative made by nbgrad.njit",
-                    "Pass grad(f), not f.")
+            message(
+                f"njit.{name}",
+                "the function",
+                getattr(g, "__name__", type(g).__name__),
+                "a derivative made by nbgrad.njit",
+                "Pass grad(f), not f.",
+            )
         )
     full = list(args) + [p.default for p in t.parameters[len(args) :]]
     if any(a is inspect.Parameter.empty for a in full) or len(full) > len(t.parameters):
         raise ArgumentError(
-            message(f"njit.{name}", "the arguments", f"{len(args)} of them", f"{len(t.parameters)}, those of a call")
+            message(
+                f"njit.{name}",
+                "the arguments",
+                f"{len(args)} of them",
+                f"{len(t.parameters)}, those of a call",
+            )
         )
     return program(t, [a if isinstance(a, types.Type) else typeof(a) for a in full])[0]

@@ -38,13 +38,17 @@ class CallRules:
         from .front.calls import of_type
         from .front.objects import Tup
 
-        kept = {a: self.kept(op, a) for a in dict.fromkeys([*op.args, *op.results]) if ir.is_array(a)}
+        kept = {
+            a: self.kept(op, a) for a in dict.fromkeys([*op.args, *op.results]) if ir.is_array(a)
+        }
         cts = [self.result_cotangent(r, adj) for r in op.results]
         args = _objects(op.attrs["structure"], iter([kept.get(a, a) for a in op.args]))
         outs = of_type(op.attrs["type"], iter([kept.get(r, r) for r in op.results]))
         it = Interpreter.inside_block(self.f, self.b)
         it.active_results = [self.activity.active(r) for r in op.results]
-        got = it.call_rule(op.attrs["rule"].vjp, [Tup(tuple(args)), outs, of_type(op.attrs["type"], iter(cts))])
+        got = it.call_rule(
+            op.attrs["rule"].vjp, [Tup(tuple(args)), outs, of_type(op.attrs["type"], iter(cts))]
+        )
         for a, c in zip(op.args, _flat(op.attrs["structure"], got), strict=True):
             if not self.activity.active(a):
                 continue
@@ -72,7 +76,10 @@ class CallRules:
             return False
         if not self.visible(a):
             return False
-        loops = {b.parent for b in op.block.chain() if b.parent is not None and b.parent.kind in ir.LOOPS}  # type: ignore[union-attr]
+        assert op.block is not None
+        loops = {
+            b.parent for b in op.block.chain() if b.parent is not None and b.parent.kind in ir.LOOPS
+        }
         for o, k in self.order.items():
             target = written(o)
             if target is None or self.aliases.of(target) is not memory:
@@ -123,24 +130,44 @@ class CallRules:
         """The loop at the top level around an operation, if copies of arrays of these sizes fit an array with its length."""
         block = op.block
         loop = block.parent if block is not None else None
-        if loop is None or loop.kind != "for" or loop.attrs.get("exit") or loop.block is not self.f.body:
+        if (
+            loop is None
+            or loop.kind != "for"
+            or loop.attrs.get("exit")
+            or loop.block is not self.f.body
+        ):
             return None
-        top = all(isinstance(s, ir.Const) or s.home is self.f.body for s in (*sizes, *loop.args[:2]))
+        top = all(
+            isinstance(s, ir.Const) or s.home is self.f.body for s in (*sizes, *loop.args[:2])
+        )
         return loop if top and len(sizes) < 4 else None
 
-    def keep_in_array(self, op: ir.Op, a: ir.Value, sizes: list[ir.Value], loop: ir.Op, after: bool) -> ir.Value:
+    def keep_in_array(
+        self, op: ir.Op, a: ir.Value, sizes: list[ir.Value], loop: ir.Op, after: bool
+    ) -> ir.Value:
         """Copies of an array in every iteration of a loop, in one array of known size."""
         zero = ir.Const(0, types.intp)
         first = ir.Builder(ir.Block())
-        n = scalars.apply(first, "max", scalars.apply(first, "sub", loop.args[1], loop.args[0]), zero)
+        n = scalars.apply(
+            first, "max", scalars.apply(first, "sub", loop.args[1], loop.args[0]), zero
+        )
         every = first.alloc([n, *sizes], a.type.dtype, None, "kept")
-        at = max([self.f.body.ops.index(s.op) + 1 for s in (*sizes, *loop.args[:2]) if s.op in self.f.body.ops] or [0])
+        at = max(
+            [
+                self.f.body.ops.index(s.op) + 1
+                for s in (*sizes, *loop.args[:2])
+                if s.op in self.f.body.ops
+            ]
+            or [0]
+        )
         at = max(at, 0)
         for o in first.block.ops:
             o.block = self.f.body
         self.f.body.ops[at:at] = first.block.ops
         t = types.Array(a.type.dtype, len(sizes), "C")
-        spec = {"spec": ir.View("index", parts=(("i",), *[("s", False, False, False)] * len(sizes)))}
+        spec = {
+            "spec": ir.View("index", parts=(("i",), *[("s", False, False, False)] * len(sizes)))
+        }
         new = ir.Builder(ir.Block(), op.line)
         k = scalars.apply(new, "sub", loop.blocks[0].params[0], loop.args[0])
         saved = new.op("view", [every, k], [t], attrs=dict(spec), name="kept").result
@@ -181,7 +208,8 @@ def _objects(structure: list, it: Any) -> list:
     from .front.objects import Py, Tup
 
     return [
-        next(it) if g == 1 else Py(g.value) if isinstance(g, Fixed) else Tup(tuple(_objects(g, it))) for g in structure
+        next(it) if g == 1 else Py(g.value) if isinstance(g, Fixed) else Tup(tuple(_objects(g, it)))
+        for g in structure
     ]
 
 

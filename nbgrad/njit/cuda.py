@@ -376,7 +376,7 @@ def computable(v: ir.Value, known: set[ir.Value]) -> bool:
         return computable(op.args[0], known)
     return (
         op.kind == "apply"
-        and op.attrs["fn"] in scalars._FOLD
+        and op.attrs["fn"] in scalars.FOLD
         and all(computable(a, known) for a in op.args)
     )
 

@@ -16,7 +16,7 @@ from numba import types
 from numba.np.numpy_support import as_dtype
 
 from ..errors import UnsupportedError
-from . import ir, scalars
+from . import functions, ir, scalars
 from .affine import place
 from .alias import Aliases
 from .cuda_front import AXES
@@ -128,7 +128,7 @@ class _KernelEmitter(_Emitter):
             return super().expression(op)
         complex_product = name == "div" and any(isinstance(t, types.Complex) for t in kinds)
         if name in SIGNS and not complex_product:
-            return scalars.TEXT[name].format(*args)
+            return functions.TEXT[name].format(*args)
         dtypes = _unified(name, tuple(as_dtype(a.type).name for a in op.args))
         return f"{self.object(device_function(name, dtypes), name)}({', '.join(args)})"
 
@@ -345,7 +345,7 @@ def device_function(name: str, kinds: tuple[str, ...]) -> Any:
     from ..codegen.expr import emit, inputs
     from ..op.base import REGISTRY
 
-    op = REGISTRY[scalars.RULES_OF.get(name, name)]
+    op = REGISTRY[functions.RULES_OF.get(name, name)]
     xs = inputs([np.dtype(k) for k in kinds])
     out = op.body(*xs)
     lines, results = emit(

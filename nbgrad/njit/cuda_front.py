@@ -61,7 +61,7 @@ class CudaInterpreter(Interpreter):
 
     def attribute(self, x: Any, name: str, node: ast.AST) -> Any:
         """An attribute: of the module ``numba.cuda``, of ``cuda.threadIdx`` and the like."""
-        if isinstance(x, Py) and getattr(x.value, "__name__", "") == "numba.cuda":
+        if isinstance(x, Py) and x.value is _cuda():
             return Py(Name(name))
         if isinstance(x, Py) and isinstance(x.value, Name):
             path = f"{x.value.path}.{name}"
@@ -75,7 +75,7 @@ class CudaInterpreter(Interpreter):
         if isinstance(f, Name):
             return self.call_cuda(f.path, args, kwargs, node)
         inner = getattr(f, "py_func", None) or getattr(f, "fn", None)
-        if inner is not None and type(f).__module__.startswith("numba.cuda"):
+        if inner is not None and type(f).__module__.startswith(_cuda().__name__):
             return self.inline(inner, args, kwargs, node)
         return super().call_function(f, args, kwargs, node)
 
@@ -134,12 +134,19 @@ class CudaInterpreter(Interpreter):
         )
 
 
+def _cuda() -> Any:
+    """The module kernels are written with."""
+    from kernels_cuda import _compat
+
+    return _compat.numba_cuda()
+
+
 def _known(value: Any) -> str | None:
     """The path of an object of ``numba.cuda`` that a kernel imported by itself."""
     module = str(getattr(value, "__module__", ""))
     name = str(getattr(value, "__name__", ""))
     wanted = ("grid", "gridsize", "syncthreads", "local", "shared", "atomic", "const", *POSITIONS)
-    return name if module.startswith("numba.cuda") and name in wanted else None
+    return name if module.startswith(_cuda().__name__) and name in wanted else None
 
 
 def _arguments(args: list[Any], kwargs: dict[str, Any]) -> tuple[Any, Any]:

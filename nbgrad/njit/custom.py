@@ -22,7 +22,11 @@ def _dispatcher(name: str, f: Any) -> Any:
     """A new dispatcher for a function, so that rules do not stick to the original."""
     py = getattr(f, "py_func", f)
     if not hasattr(py, "__code__"):
-        raise DTypeError(message(f"njit.{name}", "the function", type(f).__name__, "an @njit function or a plain one"))
+        raise DTypeError(
+            message(
+                f"njit.{name}", "the function", type(f).__name__, "an @njit function or a plain one"
+            )
+        )
     options = {k: v for k, v in getattr(f, "targetoptions", {}).items() if k != "nopython"}
     return numba_njit(**options)(py)
 
@@ -85,7 +89,10 @@ class _Identity:
 
     @property
     def _nbgrad_identity(self) -> tuple:
-        return (self.made.py_func, *[(k, v.py_func) for k, v in sorted(self.made._nbgrad_rules.items())])
+        return (
+            self.made.py_func,
+            *[(k, v.py_func) for k, v in sorted(self.made._nbgrad_rules.items())],
+        )
 
 
 def _call(made: Any, it: Any, args: list[Any], kwargs: dict, node: Any) -> Any:
@@ -105,7 +112,9 @@ def _call(made: Any, it: Any, args: list[Any], kwargs: dict, node: Any) -> Any:
     jvp = JvpRule(given["jvp"]) if "jvp" in given else Missing(name)
     out = it.opaque(rules.Rule(given["fwd"], Backward(given["fwd"], given["bwd"]), jvp), args, node)
     if not isinstance(out, Tup) or len(out.items) != 2:
-        raise ArgumentError(message(f"{name}.defvjp", "what fwd returns", "no pair", "(value, residuals)"))
+        raise ArgumentError(
+            message(f"{name}.defvjp", "what fwd returns", "no pair", "(value, residuals)")
+        )
     return out.items[0]
 
 
@@ -124,8 +133,12 @@ class Backward:
         got = it.call_rule(self.bwd, [out.items[1], cotangent.items[0]])
         if not isinstance(got, Tup) or len(got.items) != len(args.items):
             raise ArgumentError(
-                message("njit.custom_vjp", "what bwd returns", f"{len(leaves(got) or ())} values",
-                        f"a tuple of {len(args.items)} cotangents, one an argument")
+                message(
+                    "njit.custom_vjp",
+                    "what bwd returns",
+                    f"{len(leaves(got) or ())} values",
+                    f"a tuple of {len(args.items)} cotangents, one an argument",
+                )
             )
         return self.with_residuals(it, args, out, cotangent, got) if any(active) else got
 
@@ -135,9 +148,15 @@ class Backward:
 
         where = _wanted(args)
         seeds = Tup((zero_like(it, out.items[0]), cotangent.items[1]))
-        more = derive.pullback(it, self.fwd, list(args.items), seeds, where, "custom_vjp").items[1].items
+        more = (
+            derive.pullback(it, self.fwd, list(args.items), seeds, where, "custom_vjp")
+            .items[1]
+            .items
+        )
         found = dict(zip(where, more))
-        return Tup(tuple(_sum(it, c, found[k]) if k in found else c for k, c in enumerate(got.items)))
+        return Tup(
+            tuple(_sum(it, c, found[k]) if k in found else c for k, c in enumerate(got.items))
+        )
 
 
 def _sum(it: Any, x: Any, y: Any) -> Any:
@@ -161,7 +180,9 @@ class JvpRule:
         """The tangent of the result."""
         got = it.call_rule(self.rule, [args, tangents])
         if not isinstance(got, Tup) or len(got.items) != 2:
-            raise ArgumentError(message("njit.custom_jvp", "what the rule returns", "no pair", "(value, tangent)"))
+            raise ArgumentError(
+                message("njit.custom_jvp", "what the rule returns", "no pair", "(value, tangent)")
+            )
         return got.items[1]
 
 
@@ -178,7 +199,14 @@ class Transposed:
         parts = leaves(args) or []
         zeros = [_zero(it, p) for p in parts]
         tangents = rebuild(args, zeros)
-        got = derive.pullback(it, self.rule, [args, tangents], Tup((zero_like(it, out), cotangent)), (1,), "custom_jvp")
+        got = derive.pullback(
+            it,
+            self.rule,
+            [args, tangents],
+            Tup((zero_like(it, out), cotangent)),
+            (1,),
+            "custom_jvp",
+        )
         return got.items[1].items[0]
 
 
@@ -251,7 +279,11 @@ def _checkpoint(it: Any, args: list[Any], kwargs: dict, node: Any) -> Any:
     """``checkpoint`` called inside a function: of a range."""
     every = args[1] if len(args) > 1 else kwargs.get("every", it.integer(0))
     if not isinstance(args[0], Range):
-        raise it.refuse(node, "checkpoint of something else than a range", "Write checkpoint(range(n), every=k).")
+        raise it.refuse(
+            node,
+            "checkpoint of something else than a range",
+            "Write checkpoint(range(n), every=k).",
+        )
     return args[0]._replace(every=every)
 
 
@@ -268,7 +300,9 @@ def _recomputed(made: Any, it: Any, args: list[Any], kwargs: dict, node: Any) ->
 def _wanted(args: Any) -> tuple[int, ...]:
     """Arguments with floating-point parts."""
     return tuple(
-        k for k, a in enumerate(args.items) if not isinstance(a, Py) and any(ir.is_float(p.type) for p in leaves(a) or ())
+        k
+        for k, a in enumerate(args.items)
+        if not isinstance(a, Py) and any(ir.is_float(p.type) for p in leaves(a) or ())
     )
 
 
@@ -283,7 +317,11 @@ class Recompute:
         from . import derive
 
         where = _wanted(args)
-        got = derive.pullback(it, self.function, list(args.items), cotangent, where, "checkpoint").items[1].items
+        got = (
+            derive.pullback(it, self.function, list(args.items), cotangent, where, "checkpoint")
+            .items[1]
+            .items
+        )
         found = dict(zip(where, got))
         return Tup(tuple(found.get(k, a) for k, a in enumerate(args.items)))
 
@@ -300,4 +338,6 @@ class Forward:
 
         where = _wanted(args)
         dirs = Tup(tuple(tangents.items[k] for k in where))
-        return derive.pushforward(it, self.function, list(args.items), dirs, where, 1, "checkpoint").items[1]
+        return derive.pushforward(
+            it, self.function, list(args.items), dirs, where, 1, "checkpoint"
+        ).items[1]

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 from numba import types
 
-from ..errors import ArgumentError, DTypeError, message
 from . import ir, scalars
 from .adjoint import Pullback, adjoint
 from .alias import Aliases, written
+from .checks import check_count, check_kind, check_like, chosen, value_of
 from .front.build import Built, Interpreter, build
-from .front.objects import Py, Record, Tup, Undefined, leaves, rebuild
+from .front.objects import Py, Record, Tup, leaves, rebuild
 from .regions import cut, refuse_others, time_loops
 from .simplify import simplify
 from .tangent import tangent
@@ -68,7 +68,7 @@ def inline(
 ) -> list[ir.Value]:
     """Write a program where the builder stands; tapes go to the top of the program written to."""
     mapping: dict[ir.Value, ir.Value] = dict(zip(fn.params, args, strict=True))
-    top = top or [blk for blk in b.block.chain()][-1]
+    top = top or list(b.block.chain())[-1]
     for op in fn.body.ops:
         if op.kind == "tape":
             ir.clone(op, mapping, top)
@@ -76,57 +76,6 @@ def inline(
         else:
             ir.clone(op, mapping, b.block)
     return [mapping.get(v, v) for v in fn.results]
-
-
-# -- checks ------------------------------------------------------------------------------------------------------
-
-
-def chosen(name: str, args: Sequence[Any], argnums: Any) -> list[int]:
-    """The positions of the arguments to differentiate with respect to."""
-    found = []
-    for k in (argnums,) if isinstance(argnums, int) else argnums:
-        if not -len(args) <= k < len(args):
-            raise ArgumentError(
-                message(f"njit.{name}", "argnums", k, f"a position among the {len(args)} arguments")
-            )
-        found.append(k % len(args))
-        check_differentiable(name, args[found[-1]], k)
-    return found
-
-
-def check_differentiable(name: str, x: Any, k: int) -> None:
-    """Raise for an argument that has no derivative."""
-    parts = leaves(x) if not isinstance(x, Py) else None
-    if not parts or not any(ir.is_float(p.type) for p in parts):
-        from .front.base import describe
-
-        given = str(parts[0].type) if parts else f"not usable: {x.why}" if isinstance(x, Undefined) else describe(x)
-        raise DTypeError(
-            message(f"njit.{name}", f"argument {k}", given, "floating-point numbers or arrays",
-                    "Pass a float (2.0 instead of 2), or choose another argument with argnums.")
-        )
-
-
-def value_of(name: str, built: Built, has_aux: bool) -> ir.Value:
-    """The number a function returns, first of (value, aux) with has_aux."""
-    r = built.result
-    if has_aux:
-        if not isinstance(r, Tup) or len(r.items) != 2:
-            raise ArgumentError(
-                message(f"njit.{name}", "the result with has_aux", _kind(r), "a pair (value, aux)")
-            )
-        r = r.items[0]
-    if not isinstance(r, ir.Value) or ir.is_array(r) or not isinstance(r.type, types.Float):
-        what = "Take real or imag of it." if isinstance(r, ir.Value) and isinstance(r.type, types.Complex) else (
-            "Reduce it to one number, or use jacrev, jacfwd or vjp.")
-        raise DTypeError(message(f"njit.{name}", "the function's result", _kind(r), "one real floating-point number", what))
-    return r
-
-
-def _kind(x: Any) -> str:
-    from .front.base import describe
-
-    return describe(x)
 
 
 # -- writing -------------------------------------------------------------------------------------------------------
@@ -141,7 +90,11 @@ class Writer:
         self.params = list(self.fn.params)
         self.values = dict(zip(self.params, program.actual, strict=True))
         aliases = Aliases(self.fn)
-        memories = {aliases.of(t): None for t in (written(op) for op in ir.walk(self.fn.body)) if t is not None}
+        memories = {
+            aliases.of(t): None
+            for t in (written(op) for op in ir.walk(self.fn.body))
+            if t is not None
+        }
         self.written = [p for p in self.params if ir.is_array(p) and aliases.of(p) in memories]
         it.deps.update(dict.fromkeys(program.built.deps))
         it.uses_parallel |= program.built.parallel
@@ -155,7 +108,9 @@ class Writer:
                     if self.values[p] is self.values[q]:
                         ok: ir.Value = ir.Const(False, types.boolean)
                     else:
-                        ok = b.op("disjoint", [self.values[p], self.values[q]], [types.boolean]).result
+                        ok = b.op(
+                            "disjoint", [self.values[p], self.values[q]], [types.boolean]
+                        ).result
                     text = (
                         f"njit.{self.name}: the arguments '{p.name}' and '{q.name}' share memory and the function writes "
                         f"to '{p.name}'; expected separate arrays. Pass a copy of one of them."
@@ -172,12 +127,21 @@ class Writer:
         """The position of a parameter."""
         return self.params.index(v)
 
-    def pull(self, wrt: list[ir.Value], seeds: dict[int, ir.Value], shadows: dict[ir.Value, ir.Value]) -> tuple[list, dict]:
+    def pull(
+        self, wrt: list[ir.Value], seeds: dict[int, ir.Value], shadows: dict[ir.Value, ir.Value]
+    ) -> tuple[list, dict]:
         """Write the program with its reverse sweep; results, and the cotangents of the parameters in ``wrt``."""
         numbers = [self.index(v) for v in wrt if ir.is_float(v.type)]
         p = reversed_program(self.fn, numbers, list(seeds), [self.index(v) for v in shadows])
-        own = {k: shadows.get(self.params[k]) or self.zeros_like(self.values[self.params[k]]) for k in p.shadows}
-        args = [self.values[q] for q in self.params] + [own[k] for k in p.shadows] + [seeds[k] for k in p.seeds]
+        own = {
+            k: shadows.get(self.params[k]) or self.zeros_like(self.values[self.params[k]])
+            for k in p.shadows
+        }
+        args = (
+            [self.values[q] for q in self.params]
+            + [own[k] for k in p.shadows]
+            + [seeds[k] for k in p.seeds]
+        )
         out = inline(p.fn, args, self.it.b)
         count = len(out) - len(p.inputs)
         grads: dict[ir.Value, ir.Value] = {self.params[k]: own[k] for k in p.shadows}
@@ -205,7 +169,9 @@ class Writer:
         return r if isinstance(r, Py) else rebuild(r, values)
 
 
-def reversed_program(f: ir.Function, wrt: list[int], seeds: list[int], outputs: list[int]) -> Pullback:
+def reversed_program(
+    f: ir.Function, wrt: list[int], seeds: list[int], outputs: list[int]
+) -> Pullback:
     """The adjoint; time loops that would keep arrays in every iteration are cut into stretches first."""
     where = time_loops(f)
     refuse_others(f, where)
@@ -220,9 +186,16 @@ def reversed_program(f: ir.Function, wrt: list[int], seeds: list[int], outputs: 
 def keeps_much(f: ir.Function) -> bool:
     """Whether a program keeps values in inner loops (arrays with several indices, stacks) or copies of arrays."""
     for op in ir.walk(f.body):
-        if op.kind == "tape" or (op.kind == "alloc" and op.result.name.startswith("t_") and op.result.type.ndim > 1):
+        if op.kind == "tape" or (
+            op.kind == "alloc" and op.result.name.startswith("t_") and op.result.type.ndim > 1
+        ):
             return True
-        if op.kind == "alloc" and op.result.name == "kept" and op.block is f.body and op.result.type.ndim > 2:
+        if (
+            op.kind == "alloc"
+            and op.result.name == "kept"
+            and op.block is f.body
+            and op.result.type.ndim > 2
+        ):
             return True
     return False
 
@@ -233,7 +206,13 @@ def one_or_tuple(argnums: Any, items: list[Any]) -> Any:
 
 
 def gradient(
-    it: Interpreter, function: Any, args: list[Any], argnums: Any, has_aux: bool, with_value: bool, name: str
+    it: Interpreter,
+    function: Any,
+    args: list[Any],
+    argnums: Any,
+    has_aux: bool,
+    with_value: bool,
+    name: str,
 ) -> Any:
     """``grad`` and ``value_and_grad``."""
     where = chosen(name, args, argnums)
@@ -251,7 +230,9 @@ def gradient(
     return Tup((grad, result.items[1])) if has_aux else grad
 
 
-def pullback(it: Interpreter, function: Any, args: list[Any], cotangent: Any, argnums: Any, name: str = "vjp") -> Any:
+def pullback(
+    it: Interpreter, function: Any, args: list[Any], cotangent: Any, argnums: Any, name: str = "vjp"
+) -> Any:
     """``vjp``: the value and the products of a cotangent with the Jacobian."""
     where = chosen(name, args, argnums)
     program = read(function, args)
@@ -282,37 +263,20 @@ def pullback(it: Interpreter, function: Any, args: list[Any], cotangent: Any, ar
         }
         values, grads = w.pull(wrt, seeds, {})
         value = w.result(values)
-    return Tup((value, one_or_tuple(argnums, [w.gradient(program.objects[k], grads) for k in where])))
-
-
-def check_count(name: str, given: int, expected: int) -> None:
-    """Raise if a cotangent or tangent does not have the structure of what it belongs to."""
-    if given != expected:
-        raise ArgumentError(
-            message(f"njit.{name}", "the cotangent or tangent", f"of {given} parts", f"{expected} (numbers and arrays)")
-        )
-
-
-def check_kind(name: str, v: ir.Value, t: ir.Value, what: str) -> None:
-    """Raise if a tangent or cotangent is a number where an array is needed, or has other dimensions."""
-    alike = ir.is_array(v) == ir.is_array(t) and (not ir.is_array(v) or v.type.ndim == t.type.ndim)
-    if not alike:
-        raise ArgumentError(
-            message(f"njit.{name}", f"the {what}", _kind(t), _kind(v), f"Give the {what} the shape of what it belongs to.")
-        )
-
-
-def check_like(it: Interpreter, name: str, v: ir.Value, t: ir.Value, what: str) -> None:
-    """Raise for a wrong kind, and at run time for a wrong shape."""
-    check_kind(name, v, t, what)
-    if ir.is_array(v):
-        text = f"njit.{name}: a {what} has another shape than the array it belongs to; give it the same shape."
-        for n, m in zip(it.shape(v), it.shape(t), strict=True):
-            it.b.op("check", [it.apply("eq", n, m)], attrs={"error": "ValueError", "message": text})
+    return Tup(
+        (value, one_or_tuple(argnums, [w.gradient(program.objects[k], grads) for k in where]))
+    )
 
 
 def taylor(
-    it: Interpreter, function: Any, args: list[Any], tangents: Any, argnums: Any, order: int, name: str, special: Any = None
+    it: Interpreter,
+    function: Any,
+    args: list[Any],
+    tangents: Any,
+    argnums: Any,
+    order: int,
+    name: str,
+    special: Any = None,
 ) -> tuple[Any, list[Any]]:
     """The value and ``order`` Taylor coefficients (as objects like the value) along a direction."""
     where = chosen(name, args, argnums)
@@ -342,7 +306,14 @@ def taylor(
         tangent_of = {k: series[i * order : (i + 1) * order] for i, k in enumerate(p.inputs)}
         value = _maybe_tuple([w.values[q] for q in outs])
         coefficients = [
-            _maybe_tuple([tangent_of[w.index(q)][n] if w.index(q) in tangent_of else w.zeros_like(w.values[q]) for q in outs])
+            _maybe_tuple(
+                [
+                    tangent_of[w.index(q)][n]
+                    if w.index(q) in tangent_of
+                    else w.zeros_like(w.values[q])
+                    for q in outs
+                ]
+            )
             for n in range(order)
         ]
         return value, coefficients
@@ -366,7 +337,15 @@ def _maybe_tuple(items: list[Any]) -> Any:
     return items[0] if len(items) == 1 else Tup(tuple(items))
 
 
-def pushforward(it: Interpreter, function: Any, args: list[Any], tangents: Any, argnums: Any, order: int, name: str) -> Tup:
+def pushforward(
+    it: Interpreter,
+    function: Any,
+    args: list[Any],
+    tangents: Any,
+    argnums: Any,
+    order: int,
+    name: str,
+) -> Tup:
     """``jvp`` and ``jet``: derivatives along a direction."""
     value, coefficients = taylor(it, function, args, tangents, argnums, order, name)
     out = [value]
@@ -396,4 +375,14 @@ def hessian_product(it: Interpreter, function: Any, args: list[Any], v: Any, arg
     return coefficients[0]
 
 
-__all__ = ["Record", "gradient", "hessian_product", "inline", "pullback", "pushforward", "read", "simplify", "taylor"]
+__all__ = [
+    "Record",
+    "gradient",
+    "hessian_product",
+    "inline",
+    "pullback",
+    "pushforward",
+    "read",
+    "simplify",
+    "taylor",
+]

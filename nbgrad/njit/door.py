@@ -26,7 +26,12 @@ from .storage import Storage
 from .tidy import fold
 
 # of functions that only compiled code calls
-INNER = {"error_model": "numpy", "nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+INNER = {
+    "error_model": "numpy",
+    "nogil": True,
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+}
 _lock = threading.RLock()
 _texts: dict[str, str] = {}
 
@@ -60,7 +65,13 @@ def program(t: Transformation, arg_types: Sequence[Any]) -> tuple[Compiled, list
     fn, notes = finish(it.fn, it.uses_parallel)
     uses_prange = any(op.attrs.get("prange") for op in ir.walk(fn.body))
     taken = [p.name for p, o in zip(t.parameters, objects) if not isinstance(o, ir.Value)]
-    return Compiled(emit(fn, uses_prange, taken, not options_of(t.function).get("boundscheck")), fn, result, uses_prange, notes), objects
+    return Compiled(
+        emit(fn, uses_prange, taken, not options_of(t.function).get("boundscheck")),
+        fn,
+        result,
+        uses_prange,
+        notes,
+    ), objects
 
 
 def finish(fn: ir.Function, uses_parallel: bool = False) -> tuple[ir.Function, list[str]]:
@@ -81,7 +92,9 @@ def dispatcher(t: Transformation, cache: bool = True) -> Any:
     """The derivative as an @njit function."""
     made = _make(t, cache)
     made._nbgrad_transformation = t
-    made._nbgrad_front = lambda it, args, kwargs, node: t.handler(it, _bound(it, t, args, kwargs, node))
+    made._nbgrad_front = lambda it, args, kwargs, node: t.handler(
+        it, _bound(it, t, args, kwargs, node)
+    )
     made._nbgrad_identity = (t.name, t.function, t.options)
     return made
 
@@ -106,13 +119,17 @@ def _make(t: Transformation, cache: bool) -> Any:
     text += f"def typed({', '.join(names)}):\n    return implement([{', '.join(names)}])\n"
     space["implement"] = lambda arg_types: _implement(t, arg_types, out._cache.suffix)
     exec(compile(text, "<nbgrad.njit>", "exec"), space)
-    options = {**options_of(t.function), **INNER}
+    options: Any = {**options_of(t.function), **INNER}
     overload(space["stub"], strict=False, jit_options=options)(space["typed"])
     name = _identifier(t.name)
     text = f"def {name}({', '.join(names)}):\n    return stub({', '.join(names)})\n"
     made = _function(text, name, {"stub": space["stub"]})
-    made.__defaults__ = tuple(p.default for p in t.parameters if p.default is not inspect.Parameter.empty) or None
-    made.__doc__ = f"{t.name}: a derivative of '{getattr(t.function, '__name__', 'f')}' made by nbgrad.njit."
+    made.__defaults__ = (
+        tuple(p.default for p in t.parameters if p.default is not inspect.Parameter.empty) or None
+    )
+    made.__doc__ = (
+        f"{t.name}: a derivative of '{getattr(t.function, '__name__', 'f')}' made by nbgrad.njit."
+    )
     out = njit(error_model="numpy", nogil=True)(made)
     out._cache = Storage(made, lambda: (t.name, t.function, t.options, text), cache)
     return out
@@ -160,10 +177,15 @@ def _implement(t: Transformation, arg_types: list[Any], suffix: str) -> Any:
         lines = [f"    r = ({call},)" if len(source.results) == 1 else f"    r = {call}"]
         values = [f"r[{k}]" for k in range(len(source.results))]
     else:
-        lines = [f"    {p} = {x}" for p, x in zip(source.params, flat, strict=True) if p != x] + source.lines
+        lines = [
+            f"    {p} = {x}" for p, x in zip(source.params, flat, strict=True) if p != x
+        ] + source.lines
         values = source.results
     result = _rebuilt(compiled.result, iter(values), space)
-    text = "\n".join([f"def implementation({', '.join(names)}):", *lines, f"    return {result}"]) + "\n"
+    text = (
+        "\n".join([f"def implementation({', '.join(names)}):", *lines, f"    return {result}"])
+        + "\n"
+    )
     return _function(text, "implementation", space, suffix)
 
 

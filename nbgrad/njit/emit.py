@@ -17,13 +17,34 @@ import numpy as np
 from numba import types
 from numba.np.numpy_support import as_dtype
 
-from . import ir, parallel_atomic, runtime, scalars
+from . import functions, ir, parallel_atomic, runtime, scalars
 from .bounds import LowerBounds
 from .calls import Fixed
+from .emit_control import Control
 
 MAX_TEXT = 160
-RESERVED = {"np", "math", "range", "prange", "float", "int", "bool", "complex", "abs", "min", "max", "get", "put", "add_to", "grow",
-            "radd", "zdiv", "print", "len", "atomic_add"}
+RESERVED = {
+    "np",
+    "math",
+    "range",
+    "prange",
+    "float",
+    "int",
+    "bool",
+    "complex",
+    "abs",
+    "min",
+    "max",
+    "get",
+    "put",
+    "add_to",
+    "grow",
+    "radd",
+    "zdiv",
+    "print",
+    "len",
+    "atomic_add",
+}
 
 
 class Source(NamedTuple):
@@ -40,10 +61,17 @@ class Source(NamedTuple):
         """The whole function."""
         out = self.results
         last = out[0] if len(out) == 1 else f"({', '.join(out)})"
-        return "\n".join([f"def {self.name}({', '.join(self.params)}):", *self.lines, f"    return {last}"]) + "\n"
+        return (
+            "\n".join(
+                [f"def {self.name}({', '.join(self.params)}):", *self.lines, f"    return {last}"]
+            )
+            + "\n"
+        )
 
 
-def emit(f: ir.Function, prange: bool = True, taken: Sequence[str] = (), unchecked: bool = True) -> Source:
+def emit(
+    f: ir.Function, prange: bool = True, taken: Sequence[str] = (), unchecked: bool = True
+) -> Source:
     """Print a function; its results are returned as one value or a tuple.
 
     Names in ``taken`` are not used; with ``unchecked``, elements whose index is not negative are reached directly.
@@ -51,8 +79,10 @@ def emit(f: ir.Function, prange: bool = True, taken: Sequence[str] = (), uncheck
     return _Emitter(f, prange, taken, unchecked).run()
 
 
-class _Emitter:
-    def __init__(self, f: ir.Function, prange: bool, taken: Sequence[str] = (), unchecked: bool = True):
+class _Emitter(Control):
+    def __init__(
+        self, f: ir.Function, prange: bool, taken: Sequence[str] = (), unchecked: bool = True
+    ):
         self.f, self.prange = f, prange
         self.lines: list[str] = []
         self.depth = 1
@@ -155,7 +185,16 @@ class _Emitter:
         last = -1
         for k, op in enumerate(block.ops):
             writes[k] = last
-            if op.blocks or op.kind in ("store", "accum", "copy", "add", "call", "effect", "push", "pop"):
+            if op.blocks or op.kind in (
+                "store",
+                "accum",
+                "copy",
+                "add",
+                "call",
+                "effect",
+                "push",
+                "pop",
+            ):
                 last = k
         place: dict[int, int] = {}  # where the text of an operation ends up
         for k in range(len(block.ops) - 1, -1, -1):
@@ -184,19 +223,28 @@ class _Emitter:
             self.names[name] = getattr(runtime, name)
         if name == "conj" and not isinstance(op.args[0].type, types.Complex):
             return args[0]
-        if name in scalars.TEXT:
-            return scalars.TEXT[name].format(*args)
+        if name in functions.TEXT:
+            return functions.TEXT[name].format(*args)
         kinds = tuple(as_dtype(a.type).name for a in op.args)
         if name in ("keep", "drop"):
             zero = self.literal(scalars.zero(op.result.type))
-            return f"({args[1]} if {args[0]} else {zero})" if name == "keep" else f"({zero} if {args[0]} else {args[1]})"
+            return (
+                f"({args[1]} if {args[0]} else {zero})"
+                if name == "keep"
+                else f"({zero} if {args[0]} else {args[1]})"
+            )
         helper = runtime.scalar_helper(name, _unified(name, kinds))
         return f"{self.object(helper, name)}({', '.join(args)})"
 
     @staticmethod
     def cast_text(t: Any, text: str) -> str:
         """A conversion."""
-        simple = {types.float64: "float", types.int64: "int", types.boolean: "bool", types.complex128: "complex"}
+        simple = {
+            types.float64: "float",
+            types.int64: "int",
+            types.boolean: "bool",
+            types.complex128: "complex",
+        }
         return f"{simple[t]}({text})" if t in simple else f"np.{t.name}({text})"
 
     def element(self, args: Sequence[ir.Value]) -> str:
@@ -210,7 +258,9 @@ class _Emitter:
     def direct(self, args: Sequence[ir.Value]) -> bool:
         """Whether an element can be reached without a test of the index's sign."""
         array, index = args[0], args[1:]
-        kind = isinstance(array.type.dtype, types.Float | types.Integer | types.Boolean | types.Complex)
+        kind = isinstance(
+            array.type.dtype, types.Float | types.Integer | types.Boolean | types.Complex
+        )
         return array in self.tapes or (
             self.unchecked and kind and bool(index) and all(self.low.nonnegative(i) for i in index)
         )
@@ -287,7 +337,9 @@ class _Emitter:
 
     def op_frozen(self, op: ir.Op) -> None:
         """A captured array."""
-        self.put(f"{self.name(op.result)} = {self.object(op.attrs['value'], 'global_' + op.result.name)}")
+        self.put(
+            f"{self.name(op.result)} = {self.object(op.attrs['value'], 'global_' + op.result.name)}"
+        )
 
     def op_shape(self, op: ir.Op) -> None:
         """A size."""
@@ -319,7 +371,11 @@ class _Emitter:
             text = f"{a}.T" if straight else f"np.transpose({a}, {spec.axes})"
         elif spec.kind == "reshape":
             sizes = list(rest)
-            text = f"{a}.reshape({', '.join(sizes)})" if len(sizes) != 1 else f"{a}.reshape({sizes[0]})"
+            text = (
+                f"{a}.reshape({', '.join(sizes)})"
+                if len(sizes) != 1
+                else f"{a}.reshape({sizes[0]})"
+            )
         elif spec.kind == "field":
             text = f"{a}[{spec.name!r}]"
         elif spec.kind == "tape":
@@ -396,129 +452,13 @@ class _Emitter:
     def op_disjoint(self, op: ir.Op) -> None:
         """Whether two arrays share no memory."""
         name = self.object(runtime.disjoint, "disjoint")
-        self.put(f"{self.name(op.result)} = {name}({self.value(op.args[0])}, {self.value(op.args[1])})")
+        self.put(
+            f"{self.name(op.result)} = {name}({self.value(op.args[0])}, {self.value(op.args[1])})"
+        )
 
     def op_effect(self, op: ir.Op) -> None:
         """A statement kept as it is."""
         self.put(op.attrs["text"].format(*[self.value(a) for a in op.args]))
-
-    # -- tapes -----------------------------------------------------------------------------------------------------
-    def op_tape(self, op: ir.Op) -> None:
-        """A stack of numbers: an array, and how much of it is in use."""
-        n = self.name(op.result)
-        self.tapes[op.result] = f"{n}_used"
-        self.put(f"{n} = np.empty(0{self.dtype(op.result.type.dtype)})")
-        self.put(f"{n}_used = 0")
-
-    def op_push(self, op: ir.Op) -> None:
-        """New places on a tape."""
-        t = self.value(op.args[0])
-        used = self.tapes[op.args[0]]
-        self.names["grow"] = runtime.grow
-        self.put(f"{self.name(op.result)} = {used}")
-        self.put(f"{used} += {self.value(op.args[1])}")
-        self.put(f"if {used} > {t}.size:")
-        self.put(f"    {t} = grow({t}, {used})")
-
-    def op_pop(self, op: ir.Op) -> None:
-        """Places given back."""
-        used = self.tapes[op.args[0]]
-        self.put(f"{used} -= {self.value(op.args[1])}")
-        self.put(f"{self.name(op.result)} = {used}")
-
-    def op_tape_size(self, op: ir.Op) -> None:
-        """How long a tape has become."""
-        self.put(f"{self.name(op.result)} = {self.value(op.args[0])}.size")
-
-    # -- control -----------------------------------------------------------------------------------------------------
-    def assign_all(self, targets: Sequence[ir.Value], sources: Sequence[ir.Value]) -> None:
-        """A parallel assignment."""
-        pairs = [(self.value(t), self.value(s)) for t, s in zip(targets, sources, strict=True) if t is not s]
-        pairs = [(t, s) for t, s in pairs if t != s]
-        names = {t for t, _ in pairs}
-        if any(_mentions(s, names - {t}) for t, s in pairs):
-            self.put(f"{', '.join(t for t, _ in pairs)} = {', '.join(s for _, s in pairs)}")
-        else:
-            for t, s in pairs:
-                self.put(f"{t} = {s}")
-
-    def op_for(self, op: ir.Op) -> None:
-        """A counted loop."""
-        body = op.blocks[0]
-        lo, hi = self.value(op.args[0]), self.value(op.args[1])
-        for p, init in zip(op.phis, op.inits, strict=True):
-            self.put(f"{self.name(p)} = {self.value(init)}")
-        for p, r in zip(op.phis, op.results, strict=True):
-            self.text[r] = self.text[p]
-        iv = self.name(body.params[0])
-        parallel = self.prange and op.attrs.get("prange")
-        word = "prange" if parallel else "range"
-        if op.attrs.get("reverse"):
-            low = self.value(ir.Const(op.args[0].value - 1, types.intp)) if isinstance(op.args[0], ir.Const) else f"{lo} - 1"
-            self.put(f"for {iv} in {word}({hi} - 1, {low}, -1):")
-        else:
-            self.put(f"for {iv} in {word}({'' if lo == '0' else lo + ', '}{hi}):")
-        self.depth += 1
-        start = len(self.lines)
-        self.block(body)
-        self.assign_all(op.phis, op.nexts)
-        if op.attrs.get("exit"):
-            self.put(f"if {self.value(body.yields[-1])}:")
-            self.put("    break")
-        if len(self.lines) == start:
-            self.put("pass")
-        self.depth -= 1
-
-    def op_while(self, op: ir.Op) -> None:
-        """A loop with a condition."""
-        for p, init in zip(op.phis, op.inits, strict=True):
-            self.put(f"{self.name(p)} = {self.value(init)}")
-        for p, r in zip(op.phis, op.results, strict=True):
-            self.text[r] = self.text[p]
-        head = op.blocks[0]
-        simple = all(o in self.inlined for o in head.ops)
-        if simple:
-            for o in head.ops:
-                self.text[o.result] = self.expression(o)
-            self.put(f"while {self.value(head.yields[0])}:")
-            self.depth += 1
-        else:
-            self.put("while True:")
-            self.depth += 1
-            self.block(head)
-            self.put(f"if not {self.value(head.yields[0])}:")
-            self.put("    break")
-        self.block(op.blocks[1])
-        self.assign_all(op.phis, op.nexts)
-        if not (op.blocks[1].ops or op.phis):
-            self.put("pass")
-        self.depth -= 1
-
-    def op_region(self, op: ir.Op) -> None:
-        """A block run once."""
-        self.block(op.blocks[0])
-        for r, y in zip(op.results, op.blocks[0].yields, strict=True):
-            self.text[r] = self.value(y)
-
-    def op_if(self, op: ir.Op) -> None:
-        """A condition."""
-        c = self.value(op.args[0])
-        names = [self.name(r) for r in op.results]
-        then, other = op.blocks
-        self.put(f"if {c}:")
-        for k, b in enumerate((then, other)):
-            if k:
-                if not other.ops and not names:
-                    break
-                self.put("else:")
-            self.depth += 1
-            start = len(self.lines)
-            self.block(b)
-            for n, y in zip(names, b.yields, strict=True):
-                self.put(f"{n} = {self.value(y)}")
-            if len(self.lines) == start:
-                self.put("pass")
-            self.depth -= 1
 
 
 def _target(t: Any, names: Iterator[str]) -> str:
@@ -531,18 +471,6 @@ def _target(t: Any, names: Iterator[str]) -> str:
 
 def _index_text(index: Sequence[str]) -> str:
     return index[0] if len(index) == 1 else f"({', '.join(index)})"
-
-
-def _mentions(text: str, names: set[str]) -> bool:
-    word = ""
-    for c in text + " ":
-        if c.isalnum() or c == "_":
-            word += c
-        else:
-            if word in names:
-                return True
-            word = ""
-    return False
 
 
 def _balanced(text: str) -> bool:

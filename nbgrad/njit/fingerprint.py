@@ -19,7 +19,19 @@ import numpy as np
 from numba.core.types.abstract import Type
 
 _LIBRARIES = ("numpy", "numba", "math", "scipy", "builtins", "operator", "cmath")
-_PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), np.generic, np.dtype, Type)
+_PLAIN = (
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    type(None),
+    type(Ellipsis),
+    np.generic,
+    np.dtype,
+    Type,
+)
 
 
 class OpaqueError(Exception):
@@ -95,7 +107,9 @@ def _feed_object(h: Any, x: Any, seen: dict[int, int]) -> None:
         h.update(f"{f.__module__}.{f.__qualname__}".encode())
         _feed_names(h, f)
         for name, value in sorted(vars(f).items()):
-            if not name.startswith("__") and isinstance(value, (*_PLAIN, enum.Enum, pytypes.FunctionType)):
+            if not name.startswith("__") and isinstance(
+                value, (*_PLAIN, enum.Enum, pytypes.FunctionType)
+            ):
                 h.update(name.encode())
                 _feed(h, value, seen)
     elif isinstance(f, pytypes.ModuleType):

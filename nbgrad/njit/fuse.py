@@ -24,8 +24,16 @@ def apply(f: ir.Function) -> None:
 def _once(f: ir.Function, tried: set[tuple]) -> bool:
     aliases, uses = Aliases(f), use_counts(f)
     for block in [f.body, *(b for op in ir.walk(f.body) for b in op.blocks)]:
-        loops = [op for op in block.ops if op.kind == "for" and not op.attrs.get("exit") and not op.attrs.get("prange")]
-        tags = {op.attrs["tag"]: op for op in loops if "tag" in op.attrs and "reverse_of" not in op.attrs}
+        loops = [
+            op
+            for op in block.ops
+            if op.kind == "for" and not op.attrs.get("exit") and not op.attrs.get("prange")
+        ]
+        tags = {
+            op.attrs["tag"]: op
+            for op in loops
+            if "tag" in op.attrs and "reverse_of" not in op.attrs
+        }
         for second in loops:
             first = tags.get(second.attrs.get("reverse_of", 0))
             if first is None or (first, second) in tried or not _same_range(first, second):
@@ -37,14 +45,25 @@ def _once(f: ir.Function, tried: set[tuple]) -> bool:
 
 
 def _same_range(a: ir.Op, b: ir.Op) -> bool:
-    same = all(x is y or (ir.is_const(x) and ir.is_const(y) and x.value == y.value) for x, y in zip(a.args[:2], b.args[:2]))  # type: ignore[attr-defined]
+    same = all(
+        x is y or (ir.is_const(x) and ir.is_const(y) and x.value == y.value)
+        for x, y in zip(a.args[:2], b.args[:2])
+    )  # type: ignore[attr-defined]
     return same and not a.attrs.get("reverse") and a.attrs.get("every") is None
 
 
 class _Fusion:
     """One attempt."""
 
-    def __init__(self, f: ir.Function, block: ir.Block, first: ir.Op, second: ir.Op, aliases: Aliases, uses: dict):
+    def __init__(
+        self,
+        f: ir.Function,
+        block: ir.Block,
+        first: ir.Op,
+        second: ir.Op,
+        aliases: Aliases,
+        uses: dict,
+    ):
         self.f, self.first, self.second, self.aliases, self.uses = f, first, second, aliases, uses
         self.block = block
         ops = block.ops
@@ -75,7 +94,9 @@ class _Fusion:
             mine, theirs = body.params[0], self.second.blocks[0].params[0]
             here = [_position(i, mine, self.first) for i in index_of(o)]
             alike = all(
-                u.kind == "load" and [_position(i, theirs, self.second) for i in index_of(u)] == here for u in inside
+                u.kind == "load"
+                and [_position(i, theirs, self.second) for i in index_of(u)] == here
+                for u in inside
             )
             if len(inside) == len(users) and alike and None not in here and inside:
                 found[o.args[0]] = o
@@ -84,7 +105,7 @@ class _Fusion:
     def needed_before(self) -> list[ir.Op] | None:
         """Operations between the loops that the second one depends on; None if it depends on the first."""
         need: set[Any] = set(self.second.args) | set(ir.free_values(self.second))
-        results = {r for r in self.first.results}
+        results = set(self.first.results)
         early: list[ir.Op] = []
         for o in reversed(self.between):
             if any(r in need for r in o.results):
@@ -96,14 +117,22 @@ class _Fusion:
 
     def memory_allows(self, tapes: dict, early: list[ir.Op]) -> bool:
         """Whether the second loop may run where the first one does."""
-        mine = [o for o in ir.walk(self.second.blocks[0])]
-        touched = [o.args[0] for o in mine if o.kind in ("load", "store", "accum") and o.args[0] not in tapes]
+        mine = list(ir.walk(self.second.blocks[0]))
+        touched = [
+            o.args[0]
+            for o in mine
+            if o.kind in ("load", "store", "accum") and o.args[0] not in tapes
+        ]
         writes = [o.args[0] for o in mine if written(o) is not None]
         rest = [o for o in self.between if o not in early] + list(ir.walk(self.first.blocks[0]))
         rest += [x for o in self.between for b in o.blocks for x in ir.walk(b)]
         for o in rest:
             target = written(o)
-            if target is not None and target not in tapes and not all(apart(self.aliases, target, t) for t in touched):
+            if (
+                target is not None
+                and target not in tapes
+                and not all(apart(self.aliases, target, t) for t in touched)
+            ):
                 return False
             for a in o.args:
                 if ir.is_array(a) and o.kind not in ("view", "shape") and a not in tapes:
@@ -128,7 +157,9 @@ class _Fusion:
         body.params += new
         self.first.args += self.second.inits
         if self.first.attrs.get("parallel"):
-            self.first.attrs["parallel"] = "adjoint"  # its additions are no longer the program's own only
+            self.first.attrs["parallel"] = (
+                "adjoint"  # its additions are no longer the program's own only
+            )
         for o in other.ops:
             if o.kind == "load" and o.args[0] in tapes:
                 mapping[o.result] = tapes[o.args[0]].args[-1]

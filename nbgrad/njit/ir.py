@@ -208,7 +208,7 @@ def is_array(v: Value) -> bool:
 def is_float(t: Any) -> bool:
     """Whether numbers (or array elements) of this type have derivatives."""
     t = t.dtype if isinstance(t, types.Array) else t
-    return isinstance(t, (types.Float, types.Complex)) or isinstance(t, types.Record)
+    return isinstance(t, (types.Float, types.Complex, types.Record))
 
 
 def is_const(v: Value, value: Any = None) -> bool:
@@ -265,7 +265,9 @@ class Builder:
     def __init__(self, block: Block, line: Any = None):
         self.block, self.line = block, line
 
-    def op(self, kind: str, args: Sequence[Value] = (), result_types: Sequence[Any] = (), **kw: Any) -> Op:
+    def op(
+        self, kind: str, args: Sequence[Value] = (), result_types: Sequence[Any] = (), **kw: Any
+    ) -> Op:
         """Append an operation; ``attrs``, ``blocks`` and ``name`` as in `Op`."""
         kw.setdefault("line", self.line)
         o = Op(kind, args, result_types, **kw)
@@ -294,15 +296,25 @@ class Builder:
         t = types.Array(dtype, len(sizes), "C")
         return self.op("alloc", sizes, [t], attrs={"fill": fill}, name=name).result
 
-    def loop(self, lo: Value, hi: Value, inits: Sequence[Value], name: str = "i", **attrs: Any) -> Op:
+    def loop(
+        self, lo: Value, hi: Value, inits: Sequence[Value], name: str = "i", **attrs: Any
+    ) -> Op:
         """An empty ``for`` loop; fill its block and set the block's yields."""
         block = Block([(types.intp, name), *((v.type, v.name) for v in inits)])
-        return self.op("for", [lo, hi, *inits], [v.type for v in inits], attrs=attrs, blocks=[block])
+        return self.op(
+            "for", [lo, hi, *inits], [v.type for v in inits], attrs=attrs, blocks=[block]
+        )
 
 
 def clone(op: Op, mapping: dict[Value, Value], into: Block, attrs: Callable | None = None) -> Op:
     """A copy of an operation (with its blocks) at the end of ``into``; ``mapping`` renames values and is extended."""
-    new = Op(op.kind, [mapping.get(a, a) for a in op.args], [r.type for r in op.results], dict(op.attrs), line=op.line)
+    new = Op(
+        op.kind,
+        [mapping.get(a, a) for a in op.args],
+        [r.type for r in op.results],
+        dict(op.attrs),
+        line=op.line,
+    )
     new.block = into
     into.ops.append(new)
     for b in op.blocks:
@@ -341,7 +353,9 @@ def text(f: Function) -> str:
     def show(block: Block, depth: int) -> None:
         for o in block.ops:
             res = ", ".join(f"{r}:{r.type}" for r in o.results)
-            lines.append("  " * depth + (f"{res} = " if res else "") + f"{o.kind} {o.args} {o.attrs or ''}")
+            lines.append(
+                "  " * depth + (f"{res} = " if res else "") + f"{o.kind} {o.args} {o.attrs or ''}"
+            )
             for b in o.blocks:
                 lines.append("  " * depth + f" block {b.params}")
                 show(b, depth + 1)

@@ -8,6 +8,7 @@ from numba import types
 
 from ..errors import DTypeError, message
 from . import derive, ir, jacobian_texts, scalars
+from .checks import chosen, kind_of
 from .front.build import Interpreter
 from .front.objects import Py, Tup
 
@@ -29,7 +30,13 @@ def _leaf(name: str, x: Any, what: str) -> ir.Value:
     t = x.type.dtype if isinstance(x, ir.Value) and ir.is_array(x) else getattr(x, "type", None)
     if not isinstance(x, ir.Value) or not isinstance(t, types.Float):
         raise DTypeError(
-            message(f"njit.{name}", what, derive._kind(x), "a real floating-point number or array", "Use jvp or vjp.")
+            message(
+                f"njit.{name}",
+                what,
+                kind_of(x),
+                "a real floating-point number or array",
+                "Use jvp or vjp.",
+            )
         )
     return x
 
@@ -45,7 +52,7 @@ def _value(it: Interpreter, function: Any, args: list[Any], name: str) -> ir.Val
 
 def jacrev(it: Interpreter, function: Any, args: list[Any], argnums: Any) -> Any:
     """Rows of the Jacobian by pullbacks."""
-    where = derive.chosen("jacrev", args, argnums)
+    where = chosen("jacrev", args, argnums)
     value = _value(it, function, args, "jacrev")
     if not ir.is_array(value):
         return derive.gradient(it, function, args, argnums, False, False, "jacrev")
@@ -66,13 +73,17 @@ def jacrev(it: Interpreter, function: Any, args: list[Any], argnums: Any) -> Any
 
 def jacfwd(it: Interpreter, function: Any, args: list[Any], argnums: Any) -> Any:
     """Columns of the Jacobian by pushforwards."""
-    where = derive.chosen("jacfwd", args, argnums)
+    where = chosen("jacfwd", args, argnums)
     value = _value(it, function, args, "jacfwd")
 
     def push_along(k: int) -> Any:
-        return lambda inner, t: derive.pushforward(inner, function, args, t, k, 1, "jacfwd").items[1]
+        return lambda inner, t: derive.pushforward(inner, function, args, t, k, 1, "jacfwd").items[
+            1
+        ]
 
-    return derive.one_or_tuple(argnums, [_columns(it, push_along(k), value, args[k], "jacfwd", k) for k in where])
+    return derive.one_or_tuple(
+        argnums, [_columns(it, push_along(k), value, args[k], "jacfwd", k) for k in where]
+    )
 
 
 def _columns(it: Interpreter, push: Any, value: ir.Value, x: Any, name: str, k: int) -> Any:
@@ -86,7 +97,7 @@ def _columns(it: Interpreter, push: Any, value: ir.Value, x: Any, name: str, k: 
 
 def hessian(it: Interpreter, function: Any, args: list[Any], argnums: Any) -> Any:
     """Derivatives of the gradient along unit directions; a tuple of rows of blocks for several arguments."""
-    where = derive.chosen("hessian", args, argnums)
+    where = chosen("hessian", args, argnums)
 
     def block(i: int, j: int) -> Any:
         def special(inner: Interpreter, objects: list[Any]) -> Any:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable
+from typing import Any
 
 INFINITE = 1 << 40
 
 
 def cut(
     wanted: Iterable[Hashable],
-    sources: Callable[[Hashable], bool],
-    parents: Callable[[Hashable], list],
-    cost: Callable[[Hashable], int],
+    sources: Callable[[Any], bool],
+    parents: Callable[[Any], list],
+    cost: Callable[[Any], int],
 ) -> set:
     """Values to keep: every path from a source to a wanted value crosses one, at least total cost.
 

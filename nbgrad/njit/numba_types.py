@@ -47,8 +47,13 @@ def is_instance(x: Any, cls: Any) -> bool:
     if isinstance(x, Lazy) or (isinstance(x, ir.Value) and ir.is_array(x)):
         return cls is np.ndarray
     known: dict[Any, Any] = {
-        int: types.Integer, float: types.Float, complex: types.Complex, bool: types.Boolean,
-        np.integer: types.Integer, np.floating: types.Float, np.number: types.Number,
+        int: types.Integer,
+        float: types.Float,
+        complex: types.Complex,
+        bool: types.Boolean,
+        np.integer: types.Integer,
+        np.floating: types.Float,
+        np.number: types.Number,
     }
     if isinstance(cls, type) and cls in known:
         return isinstance(x.type, known[cls])

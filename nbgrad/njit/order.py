@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from . import ir, scalars
+from . import functions, ir
 from .affine import Linear, linear
 from .alias import Aliases, apart, base, written
 
@@ -103,7 +103,9 @@ def _harmless(loop: ir.Op, group: list[tuple[ir.Op, ir.Value]]) -> bool:
         own = set()
         for d, i in enumerate(index_of(o)):
             form = linear(i)
-            if form.coefficient(iv) in (1, -1) and all(_outside(s, loop) for s, _ in form.without(iv).terms):
+            if form.coefficient(iv) in (1, -1) and all(
+                _outside(s, loop) for s, _ in form.without(iv).terms
+            ):
                 own.add((d, form.terms, form.const))
         common = own if common is None else common & own
     return bool(common)
@@ -139,7 +141,9 @@ def split(op: ir.Op, aliases: Aliases, uses: dict) -> list[ir.Op]:
         parts.append(stores)
     slices = [_slice(ops, p, op.nexts if k == 0 and op.phis else []) for k, p in enumerate(parts)]
     for s in slices[1:]:
-        if len(s) > SLICE_LIMIT or any(o.kind == "apply" and o.attrs["fn"] not in scalars.CHEAP for o in s):
+        if len(s) > SLICE_LIMIT or any(
+            o.kind == "apply" and o.attrs["fn"] not in functions.CHEAP for o in s
+        ):
             return [op]
     return [_part(op, s, k == 0 and bool(op.phis)) for k, s in enumerate(slices)]
 
@@ -156,7 +160,9 @@ def _key(i: ir.Value) -> Linear:
     return linear(i)
 
 
-def _splittable(ops: list[ir.Op], accums: list[ir.Op], stores: list[ir.Op], aliases: Aliases) -> bool:
+def _splittable(
+    ops: list[ir.Op], accums: list[ir.Op], stores: list[ir.Op], aliases: Aliases
+) -> bool:
     """Whether loads see the same in every part."""
     loads = [(k, o) for k, o in enumerate(ops) if o.kind == "load"]
     for k, o in loads:

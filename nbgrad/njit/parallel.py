@@ -18,7 +18,7 @@ from typing import Any
 
 from numba import types
 
-from . import ir, parallel_lift, parallel_tapes, scalars
+from . import functions, ir, parallel_lift, parallel_tapes
 from .alias import Aliases
 from .parallel_access import Access, Condition, SerialError, accesses, apart, check_writes, reach
 from .parallel_reduce import count_uses, reduction
@@ -197,7 +197,7 @@ def weight(block: ir.Block) -> int:
     total = 0
     for op in block.ops:
         if op.kind == "apply":
-            total += 1 if op.attrs["fn"] in scalars.CHEAP else 20
+            total += 1 if op.attrs["fn"] in functions.CHEAP else 20
         elif op.kind in ("load", "store", "accum"):
             total += 2
         elif op.kind in ("copy", "add"):

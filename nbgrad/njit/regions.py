@@ -40,8 +40,14 @@ class Regions:
 
         free, views = base_values(op)
         active_results = [k for k, r in enumerate(op.results) if self.activity.active(r)]
-        changed = {self.aliases.of(t) for t in (written(o) for o in ir.walk(op.blocks[0])) if t is not None}
-        own = [v for v in free if ir.is_array(v) and self.aliases.of(v) in changed and self.activity.active(v)]
+        changed = {
+            self.aliases.of(t) for t in (written(o) for o in ir.walk(op.blocks[0])) if t is not None
+        }
+        own = [
+            v
+            for v in free
+            if ir.is_array(v) and self.aliases.of(v) in changed and self.activity.active(v)
+        ]
         if not active_results and not own:
             return
         program = self.region_program(op, free, views)
@@ -52,7 +58,9 @@ class Regions:
         args += [self.shadow_of(free[k]) for k in p.shadows]
         for k in p.seeds:
             r = op.results[k]
-            args.append(self.shadow_of(r) if ir.is_array(r) else self.take(adj, r) or scalars.zero(r.type))
+            args.append(
+                self.shadow_of(r) if ir.is_array(r) else self.take(adj, r) or scalars.zero(r.type)
+            )
         out = inline(p.fn, args, self.b, self.f.body)
         for k, g in zip(p.inputs, out[len(op.results) :]):
             self.add(adj, free[k], g)
@@ -92,7 +100,12 @@ def time_loops(f: ir.Function) -> list[int]:
     aliases = Aliases(f)
     found = []
     for k, op in enumerate(f.body.ops):
-        if op.kind != "for" or op.attrs.get("exit") or op.attrs.get("parallel") or op.attrs.get("cut"):
+        if (
+            op.kind != "for"
+            or op.attrs.get("exit")
+            or op.attrs.get("parallel")
+            or op.attrs.get("cut")
+        ):
             continue
         if (op.attrs.get("every") is not None or _evolves(op, aliases)) and _separate(op, aliases):
             found.append(k)
@@ -101,9 +114,13 @@ def time_loops(f: ir.Function) -> list[int]:
 
 def _separate(op: ir.Op, aliases: Aliases) -> bool:
     """Whether the arrays a loop uses from outside certainly do not overlap."""
-    if any(o.kind in ("push", "pop") for o in ir.walk(op.blocks[0])):  # a derivative's own loop: its stacks go on
+    if any(
+        o.kind in ("push", "pop") for o in ir.walk(op.blocks[0])
+    ):  # a derivative's own loop: its stacks go on
         return False
-    arrays = [v for v in base_values(op)[0] if ir.is_array(v)] + [v for v in op.inits if ir.is_array(v)]
+    arrays = [v for v in base_values(op)[0] if ir.is_array(v)] + [
+        v for v in op.inits if ir.is_array(v)
+    ]
     arrays = list(dict.fromkeys(base(v) for v in arrays))
     return all(apart(aliases, a, b) for k, a in enumerate(arrays) for b in arrays[:k])
 
@@ -163,7 +180,10 @@ def _cut(f: ir.Function, op: ir.Op) -> None:
     length = every if every is not None and not ir.is_const(every, 0) else _length(b, op, n)
     length = scalars.apply(b, "max", length, ir.Const(1, types.intp))
     pieces = scalars.apply(
-        b, "floordiv", scalars.apply(b, "add", n, scalars.apply(b, "sub", length, ir.Const(1, types.intp))), length
+        b,
+        "floordiv",
+        scalars.apply(b, "add", n, scalars.apply(b, "sub", length, ir.Const(1, types.intp))),
+        length,
     )
     inits = op.inits
     outer = b.loop(ir.Const(0, types.intp), pieces, inits, "stretch", cut=True)
@@ -193,7 +213,10 @@ def _cut(f: ir.Function, op: ir.Op) -> None:
 def _length(b: ir.Builder, op: ir.Op, n: ir.Value) -> ir.Value:
     """Iterations whose written state fits the cache, more where the states kept in all would be too many."""
     arrays: dict[ir.Value, None] = {}
-    for v in [*op.inits, *(t for t in (written(o) for o in ir.walk(op.blocks[0])) if t is not None)]:
+    for v in [
+        *op.inits,
+        *(t for t in (written(o) for o in ir.walk(op.blocks[0])) if t is not None),
+    ]:
         if ir.is_array(v) and _from_outside(v, op):
             arrays[base(v)] = None
     total: ir.Value = ir.Const(64, types.intp)
@@ -207,6 +230,15 @@ def _length(b: ir.Builder, op: ir.Op, n: ir.Value) -> ir.Value:
         b, "floordiv", scalars.apply(b, "mul", n, total), ir.Const(STATE_BYTES, types.intp)
     )
     length = scalars.apply(b, "max", cached, frugal)
-    even = scalars.apply(b, "mul", scalars.apply(b, "floordiv", scalars.apply(b, "add", length, ir.Const(2, types.intp)),
-                                                 ir.Const(2, types.intp)), ir.Const(2, types.intp))
+    even = scalars.apply(
+        b,
+        "mul",
+        scalars.apply(
+            b,
+            "floordiv",
+            scalars.apply(b, "add", length, ir.Const(2, types.intp)),
+            ir.Const(2, types.intp),
+        ),
+        ir.Const(2, types.intp),
+    )
     return even

@@ -13,7 +13,7 @@ from typing import Any
 
 from numba import types
 
-from . import ir, mincut, scalars
+from . import functions, ir, mincut, scalars
 
 
 class Residuals:
@@ -36,7 +36,7 @@ class Residuals:
         self.provided: dict[ir.Block, list[ir.Op]] = defaultdict(list)
         self.available: dict[ir.Value, ir.Value] = {}
         self.places: dict[ir.Value, tuple] = {}
-        blocks = [b for b in dict.fromkeys(self.reverse_of.values())]
+        blocks = list(dict.fromkeys(self.reverse_of.values()))
         for b in blocks:
             b.ops = self.prelude.pop(b, []) + b.ops
         self.prune(self.top)
@@ -168,7 +168,7 @@ class Residuals:
             loop = home.parent if home is not None else None
             return not (loop is not None and loop.kind == "for" and v is loop.blocks[0].params[0])
         if op.kind == "apply":
-            return op.attrs["fn"] not in scalars.CHEAP
+            return op.attrs["fn"] not in functions.CHEAP
         if op.kind == "load":
             return not self.stable(op, op.args[0])
         if op.kind == "shape":
@@ -224,7 +224,9 @@ class Residuals:
         chain: list[ir.Op] = []
         at: ir.Op | None = loop
         while at is not None:
-            bounds_known = all(isinstance(a, ir.Const) or a.home is self.f.body for a in at.args[:2])
+            bounds_known = all(
+                isinstance(a, ir.Const) or a.home is self.f.body for a in at.args[:2]
+            )
             if at.kind != "for" or at.attrs.get("exit") or not bounds_known:
                 return None
             chain.append(at)
@@ -261,7 +263,12 @@ class Residuals:
             sizes.append(scalars.apply(b, "max", n, zero))
         array = b.alloc(sizes, v.type, None, "t_" + (v.name or "v"))
         self.insert(self.f.body, new.ops, self.f.body.ops.index(chain[0]))
-        self.after(v, lambda b: b.store(array, self.index(b, chain, [c.blocks[0].params[0] for c in chain]), v))
+        self.after(
+            v,
+            lambda b: b.store(
+                array, self.index(b, chain, [c.blocks[0].params[0] for c in chain]), v
+            ),
+        )
         self.places[v] = ("array", array, chain)
 
     @staticmethod
@@ -290,7 +297,9 @@ class Residuals:
         self.insert(loop.block, new.ops, loop.block.ops.index(loop))
         iv = loop.blocks[0].params[0]
         for v, start in zip(values, starts, strict=True):
-            self.after(v, lambda b, v=v, s=start: b.store(tape, [scalars.apply(b, "add", s, iv)], v))
+            self.after(
+                v, lambda b, v=v, s=start: b.store(tape, [scalars.apply(b, "add", s, iv)], v)
+            )
             self.places[v] = ("stack", tape, loop, runs)
 
     def place_steps(self, loop: ir.Op, t: Any, values: list[ir.Value]) -> None:
@@ -303,7 +312,11 @@ class Residuals:
         self.insert(body, new.ops, 0)
         for s, v in enumerate(values):
             at = ir.Const(s, types.intp)
-            self.after(v, lambda b, v=v, at=at: b.store(tape, [scalars.apply(b, "add", start, at)], v), start.op)
+            self.after(
+                v,
+                lambda b, v=v, at=at: b.store(tape, [scalars.apply(b, "add", start, at)], v),
+                start.op,
+            )
             self.places[v] = ("steps", tape, loop, s, total)
 
     @staticmethod
@@ -361,7 +374,9 @@ class Residuals:
             assert v.op is not None, f"{v} is not kept"
             args = [self.provide(a) for a in v.op.args]
             kinds = [r.type for r in v.op.results]
-            result = b.op(v.op.kind, args, kinds, attrs=dict(v.op.attrs), line=v.op.line, name=v.name).result
+            result = b.op(
+                v.op.kind, args, kinds, attrs=dict(v.op.attrs), line=v.op.line, name=v.name
+            ).result
         for o in out.ops:
             o.block = block
         self.provided[block] += out.ops
@@ -377,7 +392,7 @@ class Residuals:
         if kind == "stack":
             loop, runs = rest
             starts = self.popped(loop, v.type, runs)
-            mine = [u for u in self.kept_of(loop, v.type)].index(v)
+            mine = list(self.kept_of(loop, v.type)).index(v)
             at = scalars.apply(b, "add", starts[mine], self.reverse_iv[loop])
             return b.load(tape, [at], v.name)
         loop, s, total = rest

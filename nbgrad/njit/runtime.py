@@ -50,7 +50,9 @@ def put(typingctx, array, index, value):
     def codegen(context, builder, signature, args):
         kind, index_type, value_type = signature.args
         ptr = _pointer(context, builder, kind, args[0], index_type, args[1])
-        context.pack_value(builder, kind.dtype, context.cast(builder, args[2], value_type, kind.dtype), ptr)
+        context.pack_value(
+            builder, kind.dtype, context.cast(builder, args[2], value_type, kind.dtype), ptr
+        )
         return context.get_dummy_value()
 
     return types.void(array, index, value), codegen
@@ -127,9 +129,9 @@ def _address(typingctx, array):
 
 
 @njit
-def _extent(array):
+def _extent(array) -> Any:
     """The addresses an array's elements lie between."""
-    first = _address(array)
+    first = _address(array)  # type: ignore[call-arg]
     last = first + array.itemsize
     for k in range(array.ndim):
         step = array.strides[k] * (array.shape[k] - 1)
@@ -158,11 +160,13 @@ def scalar_helper(name: str, kinds: tuple) -> Any:
 
     from ..codegen.expr import emit, inputs
     from ..op.base import REGISTRY
-    from .scalars import RULES_OF
+    from .functions import RULES_OF
 
     xs = inputs([np.dtype(k) for k in kinds])
     out = REGISTRY[RULES_OF.get(name, name)].body(*xs)
-    lines, results = emit([out], lambda e, a: scalar.template(e.op, e.dtype, [x.dtype for x in e.args], list(a)))
+    lines, results = emit(
+        [out], lambda e, a: scalar.template(e.op, e.dtype, [x.dtype for x in e.args], list(a))
+    )
     body = "".join(f"    {line}\n" for line in lines)
     text = f"def {name}({', '.join(e.value for e in xs)}):\n{body}    return {results[0]}\n"
     space: dict[str, Any] = {**NAMESPACE, "__name__": __name__}

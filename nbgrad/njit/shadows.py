@@ -34,7 +34,9 @@ class Prelude(ir.Builder):
         super().__init__(block)
         self.ops = ops
 
-    def op(self, kind: str, args: Sequence[ir.Value] = (), result_types: Sequence[Any] = (), **kw: Any) -> ir.Op:
+    def op(
+        self, kind: str, args: Sequence[ir.Value] = (), result_types: Sequence[Any] = (), **kw: Any
+    ) -> ir.Op:
         """Append an operation."""
         o = ir.Op(kind, args, result_types, **kw)
         o.block = self.block
@@ -95,7 +97,9 @@ class Shadows:
         kind = op.result.type
         if kind.layout == "C" and base.type.layout != "C":
             kind = kind.copy(layout="A")
-        return b.op("view", [base, *op.args[1:]], [kind], attrs=dict(op.attrs), name="d_" + a.name).result
+        return b.op(
+            "view", [base, *op.args[1:]], [kind], attrs=dict(op.attrs), name="d_" + a.name
+        ).result
 
     def choice_shadow(self, a: ir.Value, op: ir.Op) -> ir.Value:
         """The shadow of the array a condition has chosen; one made in a branch gets its shadow here."""
@@ -108,7 +112,11 @@ class Shadows:
         for block, nb in zip(op.blocks, new.blocks, strict=True):
             y = block.yields[k]
             inner = ir.Builder(nb)
-            nb.yields = [self.new_shadow(a, inner) if self.made_in(y, block) else self.shadow_in(inner, y, block)]
+            nb.yields = [
+                self.new_shadow(a, inner)
+                if self.made_in(y, block)
+                else self.shadow_in(inner, y, block)
+            ]
         layouts = {nb.yields[0].type.layout for nb in new.blocks}
         t = a.type if len(layouts) > 1 else nb.yields[0].type
         new.results = [ir.Value(t, "d_" + a.name, new)]
@@ -117,13 +125,17 @@ class Shadows:
     @staticmethod
     def made_in(a: ir.Value, block: ir.Block) -> bool:
         """Whether the memory of a handle was allocated inside a block."""
-        while a.op is not None and a.op.kind == "view" and a.home is not None and a.home.within(block):
+        while (
+            a.op is not None and a.op.kind == "view" and a.home is not None and a.home.within(block)
+        ):
             a = a.op.args[0]
         return a.home is not None and a.home.within(block)
 
     def outer_shadow(self, a: ir.Value, block: ir.Block) -> None:
         """Make the shadow of the outer array a handle leads to."""
-        while a.home is not None and a.home.within(block) and a.op is not None and a.op.kind == "view":
+        while (
+            a.home is not None and a.home.within(block) and a.op is not None and a.op.kind == "view"
+        ):
             a = a.op.args[0]
         if a.home is None or not a.home.within(block):
             self.shadow_of(a)
@@ -158,7 +170,12 @@ class Shadows:
             if not ir.is_array(r) or not self.activity.active(r) or not self.made_in(y, block):
                 continue
             s = self.shadow_of(r)
-            if y.op is not None and y.op.kind in ("alloc", "call") and y.home is block and y not in self.shadow:
+            if (
+                y.op is not None
+                and y.op.kind in ("alloc", "call")
+                and y.home is block
+                and y not in self.shadow
+            ):
                 self.shadow[y] = s
             else:
                 self.b.op("add", [self.shadow_of(y), s])
@@ -203,7 +220,9 @@ class Shadows:
         if op.kind == "region":
             return self.known_size(op.blocks[0].yields[op.results.index(a)], axis, assumed)
         if op.kind == "if":
-            u, v = (self.known_size(b.yields[op.results.index(a)], axis, assumed) for b in op.blocks)
+            u, v = (
+                self.known_size(b.yields[op.results.index(a)], axis, assumed) for b in op.blocks
+            )
             return u if u is not None and _same(u, v) else None
         return None
 
@@ -248,8 +267,12 @@ class Shadows:
         assert op.block is not None
         cycle = self.permutation(op, op.results.index(a)) or []
         b = self.first(op.block)
-        n = self.count(op) if op.kind == "while" or op.attrs.get("exit") else scalars.apply(
-            b, "max", scalars.apply(b, "sub", op.args[1], op.args[0]), ir.Const(0, types.intp)
+        n = (
+            self.count(op)
+            if op.kind == "while" or op.attrs.get("exit")
+            else scalars.apply(
+                b, "max", scalars.apply(b, "sub", op.args[1], op.args[0]), ir.Const(0, types.intp)
+            )
         )
         turns = scalars.apply(b, "mod", n, ir.Const(len(cycle), types.intp))
         inits = [self.shadow_of(op.inits[k]) for k in cycle]
@@ -274,10 +297,16 @@ class Shadows:
         """Raise where a carried array may be one of several that are written while it is in use."""
         memory = self.aliases.of(op.phis[k])
         inner = [o for b in op.blocks for o in ir.walk(b) if o in self.order]
-        writes = [o.args[0] for o in inner if written(o) is not None and self.aliases.of(o.args[0]) is memory]
+        writes = [
+            o.args[0]
+            for o in inner
+            if written(o) is not None and self.aliases.of(o.args[0]) is memory
+        ]
         if not writes:
             return
-        touched = writes + [a for o in inner for a in o.args if ir.is_array(a) and self.aliases.of(a) is memory]
+        touched = writes + [
+            a for o in inner for a in o.args if ir.is_array(a) and self.aliases.of(a) is memory
+        ]
         kinds = {self.base_kind(a, op) for a in touched}
         direct = {self.base_kind(a, op) for a in writes}
         if "outer" in direct or ("outer" in kinds and "phi" in direct):
@@ -307,7 +336,11 @@ class Shadows:
             if h.permuted:
                 self.shadow[n] = c
                 continue
-            fresh = n.op is not None and n.op.kind in ("alloc", "call", "region") and n.home in op.blocks
+            fresh = (
+                n.op is not None
+                and n.op.kind in ("alloc", "call", "region")
+                and n.home in op.blocks
+            )
             if fresh and n not in taken and n not in self.shadow:
                 taken.add(n)
                 self.shadow[n] = c

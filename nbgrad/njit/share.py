@@ -21,12 +21,18 @@ def share(f: ir.Function) -> None:
     def key(op: ir.Op) -> Any:
         if op.kind not in ("apply", "cast", "shape", "view", "load"):
             return None
-        args = tuple((a.value, str(a.type), str(a.value)) if isinstance(a, ir.Const) else a for a in op.args)
+        args = tuple(
+            (a.value, str(a.type), str(a.value)) if isinstance(a, ir.Const) else a for a in op.args
+        )
         extra = op.attrs.get("fn") or op.attrs.get("spec") or op.attrs.get("axis")
         return (op.kind, extra, args, op.result.type if op.kind == "cast" else None)
 
     def forget(known: list[dict], op: ir.Op) -> None:
-        targets = [t for t in (written(o) for o in (op, *(x for b in op.blocks for x in ir.walk(b)))) if t is not None]
+        targets = [
+            t
+            for t in (written(o) for o in (op, *(x for b in op.blocks for x in ir.walk(b))))
+            if t is not None
+        ]
         for scope in known:
             for k in [k for k in scope if k[0] == "load"]:
                 if not all(apart(aliases, k[2][0], t) for t in targets):
@@ -40,7 +46,9 @@ def share(f: ir.Function) -> None:
         for op in block.ops:
             op.args = [final(a) for a in op.args]
             k = key(op)
-            found = next((s[k] for s in reversed(scopes) if k in s), None) if k is not None else None
+            found = (
+                next((s[k] for s in reversed(scopes) if k in s), None) if k is not None else None
+            )
             if found is not None and found.type == op.result.type:
                 mapping[op.result] = found
                 continue

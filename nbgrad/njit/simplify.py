@@ -44,7 +44,9 @@ def replace_invariant(f: ir.Function) -> None:
                 if n is p and r not in mapping and p is not i and i.type == p.type:
                     mapping[p] = i
                     mapping[r] = i
-        changed = any(v.op is not None or v.block is not None for v in mapping) and _drop_phis(f, mapping)
+        changed = any(v.op is not None or v.block is not None for v in mapping) and _drop_phis(
+            f, mapping
+        )
         substitute(f, mapping)
 
 
@@ -94,7 +96,9 @@ class _Live:
         target = written(op)
         if target is not None:
             memory = self.aliases.of(target)
-            local = all(o.op is not None and o.op.kind in ("alloc", "tape", "call") for o in memory.origins)
+            local = all(
+                o.op is not None and o.op.kind in ("alloc", "tape", "call") for o in memory.origins
+            )
             if local and memory not in self.memories:
                 self.waiting.setdefault(memory, []).append(op)
                 return

@@ -48,7 +48,11 @@ class Storage(CacheInterface):
         self.key = fingerprint(*self.identity())
         self.suffix = self.key or uuid.uuid4().hex
         self.function.__qualname__ = f"{self.name}_{self.suffix}"
-        found = None if self.key is None else objcache.load_text(self._entry(sig, target_context.codegen()))
+        found = (
+            None
+            if self.key is None
+            else objcache.load_text(self._entry(sig, target_context.codegen()))
+        )
         if not self.enabled or found is None:
             return None
         result = CompileResult._rebuild(target_context, *pickle.loads(base64.b64decode(found)))
@@ -64,7 +68,9 @@ class Storage(CacheInterface):
         _stamp(data)
 
     def _entry(self, sig: Any, codegen: Any) -> str:
-        return objcache.digest("njit", self.name, str(self.key), str(sig), repr(codegen.magic_tuple()), sys.version)
+        return objcache.digest(
+            "njit", self.name, str(self.key), str(sig), repr(codegen.magic_tuple()), sys.version
+        )
 
     def enable(self) -> None:
         """Read and write entries."""
@@ -97,7 +103,9 @@ def _stamp(result: Any) -> None:
 def _checked(key: str | None) -> Stamp:
     """A stamp that is read: Numba takes an OSError for a missing entry, and compiles."""
     if key is None or key != _fingerprint_of_owner():
-        raise FileNotFoundError("nbgrad.njit: the machine code is of another derivative than the present one")
+        raise FileNotFoundError(
+            "nbgrad.njit: the machine code is of another derivative than the present one"
+        )
     return _STAMP
 
 

@@ -12,14 +12,30 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..errors import UnsupportedError
-from . import ir, scalars
+from . import functions, ir, partials, scalars
 from .activity import Activity
 from .alias import Aliases
 from .simplify import simplify
 
-LINEAR = frozenset({"add", "sub", "neg", "radd", "conj", "real", "imag", "complex", "where", "keep", "drop"})
+LINEAR = frozenset(
+    {"add", "sub", "neg", "radd", "conj", "real", "imag", "complex", "where", "keep", "drop"}
+)
 PIECEWISE = frozenset(
-    {"abs", "max", "min", "maximum", "minimum", "fmax", "fmin", "copysign", "mod", "fmod", "clamp", "deg2rad", "rad2deg"}
+    {
+        "abs",
+        "max",
+        "min",
+        "maximum",
+        "minimum",
+        "fmax",
+        "fmin",
+        "copysign",
+        "mod",
+        "fmod",
+        "clamp",
+        "deg2rad",
+        "rad2deg",
+    }
 )
 
 
@@ -50,7 +66,9 @@ class _Tangent:
         self.f, self.wrt, self.order = f, list(wrt), order
         self.aliases = Aliases(f)
         written = [p for p in f.params if ir.is_array(p)]
-        self.activity = Activity(f, self.aliases, [f.params[k] for k in wrt], [*f.results, *written])
+        self.activity = Activity(
+            f, self.aliases, [f.params[k] for k in wrt], [*f.results, *written]
+        )
         self.series: dict[ir.Value, list[ir.Value]] = {}
         self.partials: dict[tuple, ir.Value] = {}
         self.b = ir.Builder(f.body)
@@ -65,7 +83,9 @@ class _Tangent:
         ]
         for k in self.wrt:
             p = f.params[k]
-            self.series[p] = [f.add_param(p.type, f"{p.name}_d{n}") for n in range(1, self.order + 1)]
+            self.series[p] = [
+                f.add_param(p.type, f"{p.name}_d{n}") for n in range(1, self.order + 1)
+            ]
         results = list(f.results)
         self.block(f.body)
         self.b.block = f.body
@@ -116,7 +136,13 @@ class _Tangent:
         if name in ("div", "zdiv", "reciprocal"):
             return self.quotient(op, n)
         if n == 1 or name in LINEAR or name in PIECEWISE:
-            return self.total([scalars.tangent(self.b, op, i, self.coefficient(a, n)) for i, a in self.inputs(op)], op)
+            return self.total(
+                [
+                    partials.tangent(self.b, op, i, self.coefficient(a, n))
+                    for i, a in self.inputs(op)
+                ],
+                op,
+            )
         if name in ("mul", "zmul"):
             return self.cauchy(op.args[0], op.args[1], n, op)
         terms = []
@@ -128,17 +154,23 @@ class _Tangent:
                 if ir.is_const(x, 0) or ir.is_const(q, 0):
                     continue
                 t = self.product(op, x, q)
-                terms.append(t if m == n else scalars.apply(self.b, "mul", t, self.number(m / n, t)))
+                terms.append(
+                    t if m == n else scalars.apply(self.b, "mul", t, self.number(m / n, t))
+                )
         return self.total(terms, op)
 
     def inputs(self, op: ir.Op) -> list[tuple[int, ir.Value]]:
         """The arguments that vary."""
         name = op.attrs["fn"]
-        return [(i, a) for i, a in enumerate(op.args) if self.varies(a) and scalars.differentiable(name, i)]
+        return [
+            (i, a)
+            for i, a in enumerate(op.args)
+            if self.varies(a) and partials.differentiable(name, i)
+        ]
 
     def product(self, op: ir.Op, x: ir.Value, q: ir.Value) -> ir.Value:
         """A product in which zero wins where the partial may be infinite."""
-        name = "zmul" if op.attrs["fn"] in scalars.SINGULAR else "mul"
+        name = "zmul" if op.attrs["fn"] in functions.SINGULAR else "mul"
         return scalars.apply(self.b, name, x, q)
 
     @staticmethod
@@ -152,7 +184,11 @@ class _Tangent:
         for t in terms:
             if not ir.is_const(t, 0):
                 out = t if out is None else scalars.apply(self.b, "add", out, t)
-        return scalars.zero(op.result.type) if out is None else scalars.cast(self.b, out, op.result.type)
+        return (
+            scalars.zero(op.result.type)
+            if out is None
+            else scalars.cast(self.b, out, op.result.type)
+        )
 
     def cauchy(self, x: ir.Value, y: ir.Value, n: int, op: ir.Op) -> ir.Value:
         """Coefficient n of a product."""
@@ -189,9 +225,13 @@ class _Tangent:
             block = self.b.block
             start = len(block.ops)
             one = ir.Const(1.0, op.args[i].type)
-            found = self.partials[key] = scalars.tangent(self.b, op, i, one)
+            found = self.partials[key] = partials.tangent(self.b, op, i, one)
             for o in block.ops[start:]:
-                if o.kind == "apply" and any(self.varies(a) for a in o.args) and ir.is_float(o.result.type):
+                if (
+                    o.kind == "apply"
+                    and any(self.varies(a) for a in o.args)
+                    and ir.is_float(o.result.type)
+                ):
                     self.series[o.result] = []
         return found
 
@@ -227,7 +267,9 @@ class _Tangent:
         """A conversion."""
         self.keep(op)
         if self.activity.active(op.result) and self.varies(op.args[0]):
-            self.series[op.result] = [scalars.cast(self.b, c, op.result.type) for c in self.of(op.args[0])]
+            self.series[op.result] = [
+                scalars.cast(self.b, c, op.result.type) for c in self.of(op.args[0])
+            ]
 
     def do_load(self, op: ir.Op) -> None:
         """Reads of tangents."""
@@ -238,7 +280,9 @@ class _Tangent:
     def do_store(self, op: ir.Op) -> None:
         """Writes of tangents."""
         if self.active(op.args[0]):
-            coefficients = [scalars.cast(self.b, c, op.args[0].type.dtype) for c in self.of(op.args[-1])]
+            coefficients = [
+                scalars.cast(self.b, c, op.args[0].type.dtype) for c in self.of(op.args[-1])
+            ]
             for a, c in zip(self.of(op.args[0]), coefficients, strict=True):
                 self.b.op(op.kind, [a, *op.args[1:-1], c])
         self.keep(op)
@@ -270,7 +314,8 @@ class _Tangent:
         self.keep(op)
         if self.activity.active(op.result):
             self.series[op.result] = [
-                self.b.op("tape", [], [op.result.type], name=op.result.name).result for _ in range(self.order)
+                self.b.op("tape", [], [op.result.type], name=op.result.name).result
+                for _ in range(self.order)
             ]
 
     def do_push(self, op: ir.Op) -> None:
@@ -288,7 +333,9 @@ class _Tangent:
         if self.active(op.args[0]):
             r = op.result
             self.series[r] = [
-                self.b.op("view", [a, *op.args[1:]], [r.type], attrs=dict(op.attrs), name=f"{r.name}_d").result
+                self.b.op(
+                    "view", [a, *op.args[1:]], [r.type], attrs=dict(op.attrs), name=f"{r.name}_d"
+                ).result
                 for a in self.of(op.args[0])
             ]
 
@@ -321,7 +368,10 @@ class _Tangent:
         phis = op.phis
         for k in where:
             p = phis[k]
-            new = [ir.Value(p.type, f"{p.name}_d{n}", block=op.blocks[0]) for n in range(1, self.order + 1)]
+            new = [
+                ir.Value(p.type, f"{p.name}_d{n}", block=op.blocks[0])
+                for n in range(1, self.order + 1)
+            ]
             op.blocks[0].params += new
             self.series[p] = new
         op.args += inits
@@ -342,18 +392,26 @@ class _Tangent:
         if not any(self.activity.active(r) for r in op.results):
             return
         if self.order > 1:
-            raise UnsupportedError("njit: a Taylor series of order > 1 through an opaque call; use nested jvp.")
+            raise UnsupportedError(
+                "njit: a Taylor series of order > 1 through an opaque call; use nested jvp."
+            )
         from .calls import _objects
         from .front.build import Interpreter
         from .front.calls import of_type
         from .front.objects import Tup, leaves
 
         args = _objects(op.attrs["structure"], iter(op.args))
-        tangents = [self.of(a)[0] if ir.is_float(a.type) else ir.Const(0, ir.types.intp) for a in op.args]
+        tangents = [
+            self.of(a)[0] if ir.is_float(a.type) else ir.Const(0, ir.types.intp) for a in op.args
+        ]
         outs = of_type(op.attrs["type"], iter(op.results))
         it = Interpreter.inside_block(self.f, self.b)
         dargs = _objects(op.attrs["structure"], iter(tangents))
         got = it.call_rule(op.attrs["rule"].jvp, [Tup(tuple(args)), outs, Tup(tuple(dargs))])
         for r, c in zip(op.results, leaves(got) or (), strict=True):
             if ir.is_float(r.type):
-                self.series[r] = [it.fitted(c, r) if ir.is_array(r) else scalars.cast(self.b, it.number(c), r.type)]
+                self.series[r] = [
+                    it.fitted(c, r)
+                    if ir.is_array(r)
+                    else scalars.cast(self.b, it.number(c), r.type)
+                ]

@@ -43,7 +43,7 @@ def fold(f: ir.Function) -> None:
         for op in block.ops:
             op.args = [final(a) for a in op.args]
             if op.kind == "apply":
-                found = scalars._simplify(op.attrs["fn"], op.args)
+                found = scalars.simplified(op.attrs["fn"], op.args)
                 if found is not None and found.type == op.result.type:
                     mapping[op.result] = found
             elif op.kind == "cast" and isinstance(op.args[0], ir.Const):
@@ -83,7 +83,12 @@ def unroll(f: ir.Function) -> None:
 
 
 def _short(op: ir.Op) -> bool:
-    if op.kind != "for" or op.attrs.get("exit") or op.attrs.get("parallel") or op.attrs.get("every") is not None:
+    if (
+        op.kind != "for"
+        or op.attrs.get("exit")
+        or op.attrs.get("parallel")
+        or op.attrs.get("every") is not None
+    ):
         return False
     lo, hi = op.args[:2]
     if not (isinstance(lo, ir.Const) and isinstance(hi, ir.Const)):
@@ -93,7 +98,9 @@ def _short(op: ir.Op) -> bool:
     return 0 < trips <= UNROLL_TRIPS and trips * size <= UNROLL_OPS
 
 
-def _write_out(op: ir.Op, block: ir.Block, new: list[ir.Op], mapping: dict[ir.Value, ir.Value]) -> None:
+def _write_out(
+    op: ir.Op, block: ir.Block, new: list[ir.Op], mapping: dict[ir.Value, ir.Value]
+) -> None:
     lo, hi = (int(a.value) for a in op.args[:2])  # type: ignore[attr-defined]
     values = list(op.inits)
     order = range(hi - 1, lo - 1, -1) if op.attrs.get("reverse") else range(lo, hi)
@@ -148,9 +155,13 @@ def _count(op: ir.Op, block: ir.Block, mapping: dict, final: Any) -> None:
         iv, init = op.blocks[0].params[0], final(op.inits[k])
         turn = scalars.apply(body, "sub", iv, lo)
         if op.attrs.get("reverse"):
-            turn = scalars.apply(body, "sub", scalars.apply(body, "sub", hi, ir.Const(1, types.intp)), iv)
+            turn = scalars.apply(
+                body, "sub", scalars.apply(body, "sub", hi, ir.Const(1, types.intp)), iv
+            )
         here = scalars.apply(body, "add", init, scalars.apply(body, "mul", turn, step))
-        trips = scalars.apply(out, "max", scalars.apply(out, "sub", hi, lo), ir.Const(0, types.intp))
+        trips = scalars.apply(
+            out, "max", scalars.apply(out, "sub", hi, lo), ir.Const(0, types.intp)
+        )
         total = scalars.apply(out, "add", init, scalars.apply(out, "mul", trips, step))
         _place(op.blocks[0], inside.ops, 0)
         _place(block, before.ops, block.ops.index(op) + 1)
@@ -161,7 +172,12 @@ def _count(op: ir.Op, block: ir.Block, mapping: dict, final: Any) -> None:
 
 def _step(op: ir.Op, phi: ir.Value, last: ir.Value, final: Any) -> ir.Value | None:
     """What is added to a carried integer in an iteration, if it does not depend on the iteration."""
-    if not isinstance(phi.type, types.Integer) or phi.type != types.intp or last.op is None or last.op.kind != "apply":
+    if (
+        not isinstance(phi.type, types.Integer)
+        or phi.type != types.intp
+        or last.op is None
+        or last.op.kind != "apply"
+    ):
         return None
     name, args = last.op.attrs["fn"], [final(a) for a in last.op.args]
     if name == "add" and phi in args:
@@ -220,7 +236,11 @@ def _hoist_pure(loop: ir.Op, block: ir.Block) -> None:
 
 def _fine(o: ir.Op) -> bool:
     """Whether an operation may run although the loop might not."""
-    return not (o.kind == "apply" and o.attrs["fn"] in ("floordiv", "mod") and not isinstance(o.args[1], ir.Const))
+    return not (
+        o.kind == "apply"
+        and o.attrs["fn"] in ("floordiv", "mod")
+        and not isinstance(o.args[1], ir.Const)
+    )
 
 
 def _hoist_loads(loop: ir.Op, block: ir.Block, aliases: Aliases) -> None:

@@ -132,11 +132,6 @@ def track(rng):
     return np.array([-1.0, -3.0]), z, 0.5, np.array([0.0, 0.0, 1.0, 0.0])
 
 
-def smoothing(rng):
-    _, z, dt, x0 = track(rng)
-    return z, dt, 0.3, 0.05, x0, 10.0
-
-
 def knots(rng):
     x = np.cumsum(rng.uniform(0.5, 1.5, 7))
     return x, np.sin(x), np.array([x[0] - 0.3, 2.2, 3.1, 4.7, x[-1] + 0.2])
@@ -163,7 +158,6 @@ CASES = {
     "lens_scatter": Case(lens.scatter, images, (0, 1), step=3e-3),
     "lens_brightness": Case(lens.brightness, picture, (0, 1)),
     "kalman_likelihood": Case(kalman.neg_log_likelihood, track, (0, 3)),
-    "kalman_smoother": Case(kalman.smooth, smoothing, (2, 3, 4)),
     "spline_interpolation": Case(spline.interpolate, knots, (0, 1, 2), step=1e-4),
     "spline_objective": Case(spline.smoothing_objective, data_fit, (0, 1, 3), step=1e-4),
 }
@@ -178,7 +172,6 @@ NUMBERS = [
         "implied_volatilities",
         "heston_calls",
         "lens_brightness",
-        "kalman_smoother",
         "spline_interpolation",
     }
 ]

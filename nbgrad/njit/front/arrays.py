@@ -7,16 +7,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from numba import types
-from numba.core.typing.arraydecl import get_array_index_type
 
 from .. import ir, scalars
 from .base import describe
 from .expressions import Expressions
+from .kinds import dtype_of, is_scalar, nonzero, reads_of
 from .objects import Lazy, Method, Py, Record, SliceOf, Tup
 from .slices import Slices
+from .writing import Writing
 
 
-class Arrays(Slices, Expressions):
+class Arrays(Writing, Slices, Expressions):
     """Array semantics."""
 
     # -- array expressions -----------------------------------------------------------------------------
@@ -28,14 +29,14 @@ class Arrays(Slices, Expressions):
         for a in args:
             if not isinstance(a, ir.Value | Lazy):
                 raise self.refuse(node, f"arithmetic on {describe(a)}", "Use numbers and arrays.")
-        sizes = self.broadcast([self.shape(a) for a in args if not _is_scalar(a)], node)
-        dtype = scalars.result_type(_special(name), tuple(_dtype(a) for a in args))
+        sizes = self.broadcast([self.shape(a) for a in args if not is_scalar(a)], node)
+        dtype = scalars.result_type(name, tuple(dtype_of(a) for a in args))
         operands = [self.operand(a, sizes) for a in args]
 
         def element(index: Sequence[ir.Value]) -> ir.Value:
             return self.scalar_function(name, [f(index) for f in operands], node)
 
-        reads = tuple(r for a in args for r in _reads(a))
+        reads = tuple(r for a in args for r in reads_of(a))
         return Lazy(element, tuple(sizes), dtype, reads)
 
     def scalar_function(self, name: str, args: list[ir.Value], node: ast.AST) -> ir.Value:
@@ -44,7 +45,9 @@ class Arrays(Slices, Expressions):
             x, n = args[0], args[1].value
             if n in (1, 2, 3, 4) and type(n) is int and not isinstance(x.type, types.Boolean):
                 square = self.apply("mul", x, x)
-                return {1: x, 2: square}.get(n) or self.apply("mul", square, x if n == 3 else square)
+                return {1: x, 2: square}.get(n) or self.apply(
+                    "mul", square, x if n == 3 else square
+                )
             if n == -1 and ir.is_float(x.type):
                 return self.apply("reciprocal", x)
             if n == 0.5 and isinstance(x.type, types.Float):
@@ -73,19 +76,33 @@ class Arrays(Slices, Expressions):
         """The size two dimensions broadcast to."""
         if isinstance(n, ir.Const) and isinstance(m, ir.Const):
             if n.value != m.value:
-                raise self.refuse(node, f"sizes {n.value} and {m.value} do not broadcast", "Give them one size, or 1.")
+                raise self.refuse(
+                    node,
+                    f"sizes {n.value} and {m.value} do not broadcast",
+                    "Give them one size, or 1.",
+                )
             return n
         one = self.integer(1)
-        fits = self.apply("or", self.apply("eq", n, m), self.apply("or", self.apply("eq", n, one), self.apply("eq", m, one)))
-        if not isinstance(fits, ir.Const) and not (fits.op is not None and fits.op.attrs.get("checked")):
-            self.b.op("check", [fits], attrs={"error": "ValueError", "message": "arrays of these sizes do not broadcast"})
+        fits = self.apply(
+            "or",
+            self.apply("eq", n, m),
+            self.apply("or", self.apply("eq", n, one), self.apply("eq", m, one)),
+        )
+        if not isinstance(fits, ir.Const) and not (
+            fits.op is not None and fits.op.attrs.get("checked")
+        ):
+            self.b.op(
+                "check",
+                [fits],
+                attrs={"error": "ValueError", "message": "arrays of these sizes do not broadcast"},
+            )
             if fits.op is not None:
                 fits.op.attrs["checked"] = True
         return self.apply("where", self.apply("eq", n, one), m, n)
 
     def operand(self, a: Any, sizes: Sequence[ir.Value]) -> Any:
         """``element(index)`` of an operand broadcast to sizes."""
-        if _is_scalar(a):
+        if is_scalar(a):
             return lambda index: a
         mine = self.shape(a)
         if isinstance(a, Lazy) and list(mine) != list(sizes):
@@ -93,7 +110,8 @@ class Arrays(Slices, Expressions):
         skip = len(sizes) - len(mine)
         zero, one = self.integer(0), self.integer(1)
         tests = [
-            None if n is m or ir.is_const(n, 1) else self.apply("eq", n, one) for n, m in zip(mine, sizes[skip:])
+            None if n is m or ir.is_const(n, 1) else self.apply("eq", n, one)
+            for n, m in zip(mine, sizes[skip:])
         ]
 
         def element(index: Sequence[ir.Value]) -> ir.Value:
@@ -153,7 +171,9 @@ class Arrays(Slices, Expressions):
         items = [self.materialise(i) if isinstance(i, Lazy) else i for i in items]
         used = sum(1 for i in items if not (isinstance(i, Py) and i.value in (None, Ellipsis)))
         if used > array.type.ndim:
-            raise self.refuse(node, f"{used} indices for {describe(array)}", "Use one index a dimension.")
+            raise self.refuse(
+                node, f"{used} indices for {describe(array)}", "Use one index a dimension."
+            )
         fill = [SliceOf(None, None, None)] * (array.type.ndim - used)
         dots = [k for k, i in enumerate(items) if isinstance(i, Py) and i.value is Ellipsis]
         if dots:
@@ -168,7 +188,9 @@ class Arrays(Slices, Expressions):
         if any(isinstance(i, ir.Value) and ir.is_array(i) for i in items):
             return self.gather(array, items, node)
         if all(self.is_index(i) for i in items):
-            return self.element(array, [self.index(i, array, k, node) for k, i in enumerate(items)], node)
+            return self.element(
+                array, [self.index(i, array, k, node) for k, i in enumerate(items)], node
+            )
         return self.slice_view(array, items, node)
 
     @staticmethod
@@ -195,7 +217,7 @@ class Arrays(Slices, Expressions):
                 array = self.flat(array, node)
                 items, chosen = [self.flat(chosen, node)], self.flat(chosen, node)
                 positions = [0]
-            where = self.call_function(_nonzero(), [chosen], {}, node)
+            where = self.call_function(nonzero(), [chosen], {}, node)
             items = [*items[: positions[0]], where, *items[positions[0] + 1 :]]
             chosen = where
         at = positions[0]
@@ -212,7 +234,9 @@ class Arrays(Slices, Expressions):
 
         return self.materialise(Lazy(element, tuple(new), array.type.dtype, (array, chosen)))
 
-    def gather_many(self, array: ir.Value, items: list[Any], positions: list[int], node: ast.AST) -> Any:
+    def gather_many(
+        self, array: ir.Value, items: list[Any], positions: list[int], node: ast.AST
+    ) -> Any:
         """Several integer arrays of one shape: ``a[i, j]``."""
         if len(positions) != len(items):
             raise self.refuse(node, "several index arrays together with slices", "Write a loop.")
@@ -220,237 +244,6 @@ class Arrays(Slices, Expressions):
         parts = [self.operand(i, sizes) for i in items]
         element = lambda index: self.element(array, [p(index) for p in parts])
         return self.materialise(Lazy(element, tuple(sizes), array.type.dtype, (array, *items)))
-
-    # -- writing -----------------------------------------------------------------------------------------------
-    def store_item(self, target: ast.Subscript, v: Any) -> None:
-        """``array[index] = v``."""
-        array = self.eval(target.value)
-        index = self.eval(target.slice)
-        if isinstance(array, Record) and isinstance(index, Py):
-            self.store_record(array, index.value, v, target)
-            return
-        if not (isinstance(array, ir.Value) and ir.is_array(array)):
-            raise self.refuse(target, f"{describe(array)} cannot be written to", "Write to array elements.")
-        if isinstance(index, Py) and isinstance(index.value, str):
-            self.assign_array(self.field_view(array, index.value, target), v, target)
-            return
-        items = self.entries(array, index, target)
-        if any(isinstance(i, ir.Value) and ir.is_array(i) for i in items):
-            self.scatter(array, items, v, None, target)
-        elif all(self.is_index(i) for i in items):
-            where = [self.index(i, array, k, target) for k, i in enumerate(items)]
-            self.store_element(array, where, v, target)
-        else:
-            self.assign_array(self.slice_view(array, items, target), v, target)
-
-    def store_element(self, array: ir.Value, index: list[ir.Value], v: Any, node: ast.AST) -> None:
-        """Write one element."""
-        self.check_writable(array, node)
-        if isinstance(array.type.dtype, types.Record):
-            self.store_whole_record(array, index, v, node)
-            return
-        value = self.cast(self.scalar(v, node), array.type.dtype)
-        array, where = self.folded(array, index)
-        self.b.store(array, where, value)
-        self.forget_loads()
-
-    def check_writable(self, array: ir.Value, node: ast.AST) -> None:
-        """Raise for an array that is a constant."""
-        root = self.root(array)
-        if isinstance(root, ir.Value) and root.op is not None and root.op.kind == "frozen":
-            raise self.refuse(node, f"the global array '{root.name}' is written to, and Numba freezes global arrays",
-                              "Pass it as an argument.")
-
-    def assign_array(self, dst: ir.Value, v: Any, node: ast.AST) -> None:
-        """``dst[...] = v`` for an array or view."""
-        self.check_writable(dst, node)
-        if isinstance(v, Tup):
-            v = self.array_of(v, None, node)
-        if not isinstance(v, ir.Value | Lazy):
-            raise self.refuse(node, f"{describe(v)} is assigned to a part of an array", "Assign numbers or arrays.")
-        if not _is_scalar(v) and self.overlaps(dst, v):
-            v = self.materialise(v) if isinstance(v, Lazy) else self.copied(v)
-        sizes = self.shape(dst)
-        if not _is_scalar(v):
-            self.check_fits(self.shape(v), sizes, node)
-        get = self.operand(v, sizes)
-        with self.for_each(sizes) as index:
-            value = self.cast(get(index), dst.type.dtype)
-            array, where = self.folded(dst, index)
-            self.b.store(array, where, value)
-        self.forget_loads()
-
-    def check_fits(self, have: list, want: list, node: ast.AST) -> None:
-        """Sizes assigned to sizes: equal, or 1."""
-        if len(have) > len(want):
-            raise self.refuse(node, f"a {len(have)}-D array is assigned to {len(want)} dimensions", "Index or reshape it.")
-        for n, m in zip(have, want[len(want) - len(have) :], strict=True):
-            if n is m or ir.is_const(n, 1):
-                continue
-            if isinstance(n, ir.Const) and isinstance(m, ir.Const) and n.value == m.value:
-                continue
-            fits = self.apply("or", self.apply("eq", n, m), self.apply("eq", n, self.integer(1)))
-            self.b.op("check", [fits], attrs={"error": "ValueError", "message": "cannot assign an array of this size here"})
-
-    def overlaps(self, dst: ir.Value, v: Any) -> bool:
-        """Whether an expression may read what is being written, other than element by element in place."""
-        root = self.root(dst)
-        for a in _reads(v):
-            if a is dst:
-                continue
-            other = self.root(a)
-            if root is None or other is None or root is other:
-                if a.type.dtype == dst.type.dtype:
-                    return True
-        return False
-
-    def copied(self, a: ir.Value, dtype: Any = None) -> ir.Value:
-        """A copy of an array, converted."""
-        dtype = dtype or a.type.dtype
-        sizes = self.shape(a)
-        if isinstance(dtype, types.Record):
-            out = self.alloc(sizes, dtype, None)
-            self.b.op("copy", [out, a])
-            return out
-        return self.materialise(Lazy(lambda i: self.element(a, list(i)), tuple(sizes), dtype, (a,)))
-
-    def update_item(self, target: ast.Subscript, op: ast.operator, value: ast.expr, node: ast.AST) -> None:
-        """``array[index] op= value``."""
-        array = self.eval(target.value)
-        index = self.eval(target.slice)
-        if isinstance(array, Record):
-            old = self.record_field(array, index.value, node)
-            self.store_record(array, index.value, self.binary(type(op), old, self.eval(value), node), target)
-            return
-        if isinstance(index, Py) and isinstance(index.value, str):
-            self.update_array(self.field_view(array, index.value, target), op, self.eval(value), node)
-            return
-        array = self.as_array(array, target)
-        items = self.entries(array, index, target)
-        v = self.eval(value)
-        if any(isinstance(i, ir.Value) and ir.is_array(i) for i in items):
-            self.scatter(array, items, v, op, target)
-        elif all(self.is_index(i) for i in items):
-            where = [self.index(i, array, k, target) for k, i in enumerate(items)]
-            self.update_element(array, where, op, v, node)
-        else:
-            self.update_array(self.slice_view(array, items, target), op, v, node)
-
-    def update_element(self, array: ir.Value, index: list, op: ast.operator, v: Any, node: ast.AST) -> None:
-        """``element op= v``."""
-        self.check_writable(array, node)
-        dtype = array.type.dtype
-        if isinstance(op, ast.Add | ast.Sub) and ir.is_float(dtype):
-            x = self.scalar(v, node)
-            if isinstance(op, ast.Sub):
-                x = self.apply("neg", x)
-            fits = scalars.result_type("add", (dtype, x.type)) == dtype
-            if fits:
-                array, where = self.folded(array, index)
-                self.b.accum(array, where, self.cast(x, dtype))
-                self.forget_loads()
-                return
-        old = self.element(array, index, node)
-        self.store_element(array, index, self.binary(type(op), old, self.scalar(v, node), node), node)
-
-    def update_array(self, dst: ir.Value, op: ast.operator, v: Any, node: ast.AST) -> None:
-        """``dst op= v`` for an array or view."""
-        self.check_writable(dst, node)
-        if not _is_scalar(v) and self.overlaps(dst, v):
-            v = self.materialise(v) if isinstance(v, Lazy) else self.copied(v)
-        sizes = self.shape(dst)
-        if not _is_scalar(v):
-            self.check_fits(self.shape(v), sizes, node)
-        get = self.operand(v, sizes)
-        with self.for_each(sizes) as index:
-            self.update_element(dst, list(index), op, get(index), node)
-        self.forget_loads()
-
-    def scatter(self, array: ir.Value, items: list, v: Any, op: Any, node: ast.AST) -> None:
-        """``array[fancy] (op)= v``."""
-        positions = [k for k, i in enumerate(items) if isinstance(i, ir.Value) and ir.is_array(i)]
-        chosen = items[positions[0]]
-        v = self.materialise(v) if isinstance(v, Lazy) else v
-        if isinstance(chosen.type.dtype, types.Boolean) and len(items) == 1 and _is_scalar(v):
-            with self.for_each(self.shape(chosen)) as index:
-                test = self.element(chosen, list(index))
-                branch = self.nested("if", [test], blocks=[ir.Block(), ir.Block()])
-                with self.inside(branch.blocks[0]):
-                    self.put(array, list(index), op, v, node)
-            self.forget_loads()
-            return
-        if len(positions) > 1 or len(items) > 1 or chosen.type.ndim > 1:
-            raise self.refuse(node, "assignment through this mixture of index arrays and slices", "Write a loop.")
-        if isinstance(chosen.type.dtype, types.Boolean):
-            chosen = self.call_function(_nonzero(), [chosen], {}, node)
-        sizes = self.shape(chosen)
-        if not _is_scalar(v):
-            self.check_fits(self.shape(v), sizes, node)
-        get = self.operand(v, sizes)
-        if op is not None:  # NumPy reads all before it writes: repeated indices count once
-            old = self.materialise(self.gather(array, [chosen], node))
-            new = self.binary(type(op), old, v, node)
-            get = self.operand(self.materialise(new), sizes)
-        with self.for_each(sizes) as index:
-            self.put(array, [self.element(chosen, list(index))], None, get(index), node)
-        self.forget_loads()
-
-    def put(self, array: ir.Value, index: list, op: Any, v: Any, node: ast.AST) -> None:
-        """Write or update one element."""
-        if op is None:
-            self.store_element(array, index, v, node)
-        else:
-            self.update_element(array, index, op, v, node)
-
-    # -- records --------------------------------------------------------------------------------------------------
-    def field_view(self, array: ir.Value, name: str, node: ast.AST) -> ir.Value:
-        """``array["name"]``: the strided view of one field."""
-        dtype = array.type.dtype
-        if not isinstance(dtype, types.Record) or name not in dtype.fields:
-            raise self.refuse(node, f"{describe(array)} has no field '{name}'", "Use a field of its dtype.")
-        t = types.Array(dtype.typeof(name), array.type.ndim, "A")
-        spec = ir.View("field", name=name)
-
-        def make() -> ir.Value:
-            v = self.b.op("view", [array], [t], attrs={"spec": spec}).result
-            self.sizes[v] = self.shape(array)
-            self.roots[v] = self.root(array)
-            return v
-
-        return self.shared(("field", array, name), make)
-
-    def record_field(self, r: Record, name: str, node: ast.AST) -> Any:
-        """``array[i].name``."""
-        return self.element(self.field_view(r.array, name, node), list(r.index), node)
-
-    def store_record(self, r: Record, name: str, v: Any, node: ast.AST) -> None:
-        """``array[i].name = v``."""
-        self.store_element(self.field_view(r.array, name, node), list(r.index), v, node)
-
-    def store_field(self, target: Any, v: Any) -> None:
-        """``x.name = v``."""
-        owner = self.eval(target.value)
-        if isinstance(owner, Record):
-            self.store_record(owner, target.attr, v, target)
-            return
-        if isinstance(owner, ir.Value) and ir.is_array(owner):
-            part = self.attribute(owner, target.attr, target)
-            if isinstance(part, ir.Value) and ir.is_array(part):
-                self.assign_array(part, v, target)
-                return
-        raise self.refuse(target, f"assignment to an attribute of {describe(owner)}", "Write to array elements.")
-
-    def store_whole_record(self, array: ir.Value, index: list, v: Any, node: ast.AST) -> None:
-        """``array[i] = record``."""
-        names = list(array.type.dtype.fields)
-        if isinstance(v, Record):
-            values = [self.record_field(v, n, node) for n in names]
-        elif isinstance(v, Tup) and len(v.items) == len(names):
-            values = list(v.items)
-        else:
-            raise self.refuse(node, f"{describe(v)} is assigned to a record", "Assign a record or its fields.")
-        for n, x in zip(names, values, strict=True):
-            self.store_element(self.field_view(array, n, node), index, x, node)
 
     # -- attributes --------------------------------------------------------------------------------------------------
     def array_attribute(self, a: Any, name: str, node: ast.AST) -> Any:
@@ -465,7 +258,7 @@ class Arrays(Slices, Expressions):
                 n = self.apply("mul", n, s)
             return n
         if name == "dtype":
-            return Py(_dtype(a))
+            return Py(dtype_of(a))
         if name == "T":
             return self.transposed(a, tuple(reversed(range(a.type.ndim))))
         if name in ("real", "imag"):
@@ -492,32 +285,3 @@ class Arrays(Slices, Expressions):
             return v
 
         return self.shared((name, a), make)
-
-
-def _is_scalar(a: Any) -> bool:
-    return isinstance(a, ir.Value) and not ir.is_array(a)
-
-
-def _dtype(a: Any) -> Any:
-    if isinstance(a, Lazy):
-        return a.dtype
-    return a.type.dtype if ir.is_array(a) else a.type
-
-
-def _reads(a: Any) -> tuple:
-    if isinstance(a, Lazy):
-        return a.reads
-    return (a,) if isinstance(a, ir.Value) and ir.is_array(a) else ()
-
-
-def _special(name: str) -> str:
-    return name
-
-
-def _nonzero() -> Any:
-    from .pieces import nonzero
-
-    return nonzero
-
-
-__all__ = ["Arrays", "get_array_index_type"]

@@ -22,7 +22,9 @@ class Frame:
 
     def __init__(self, function: Any, src: source.Source, env: dict[str, Any], owner: Any = None):
         self.function, self.source, self.env = function, src, env
-        self.parallel = bool(getattr(owner, "targetoptions", {}).get("parallel"))  # else prange is range
+        self.parallel = bool(
+            getattr(owner, "targetoptions", {}).get("parallel")
+        )  # else prange is range
         self.names = source.freevars(function)
 
 
@@ -38,10 +40,14 @@ class Base:
         self.sizes: dict[ir.Value, list[ir.Value]] = {}  # of arrays, where known
         self.roots: dict[ir.Value, Any] = {}  # memory an array belongs to; None: may be any
         self.views: dict[ir.Value, Any] = {}
-        self.loop_types: dict[Any, list] = {}  # types carried round a loop, found in an earlier attempt
+        self.loop_types: dict[
+            Any, list
+        ] = {}  # types carried round a loop, found in an earlier attempt
         self.unrolled = 1
         self.uses_parallel = False
-        self.active_results: list[bool] = []  # which results of the call whose rule is written have cotangents
+        self.active_results: list[
+            bool
+        ] = []  # which results of the call whose rule is written have cotangents
         self.deps: dict[Any, None] = {}
 
     # -- places and errors ---------------------------------------------------------------------------
@@ -117,7 +123,9 @@ class Base:
             return list(x.sizes)
         return [self.size(x, k) for k in range(x.type.ndim)]
 
-    def alloc(self, sizes: Sequence[ir.Value], dtype: Any, fill: Any = None, name: str = "") -> ir.Value:
+    def alloc(
+        self, sizes: Sequence[ir.Value], dtype: Any, fill: Any = None, name: str = ""
+    ) -> ir.Value:
         """A new array."""
         a = self.b.alloc(sizes, dtype, fill, name)
         self.sizes[a] = list(sizes)
@@ -149,12 +157,16 @@ class Base:
         if name in env:
             v = env[name]
             if isinstance(v, Undefined):
-                raise self.refuse(node, f"'{name}' is read here, but {v.why}", "Give it a value before.")
+                raise self.refuse(
+                    node, f"'{name}' is read here, but {v.why}", "Give it a value before."
+                )
             return v
         if name in self.frame.names:
             v = self.wrap(self.frame.names[name], name, node)
             return v
-        raise self.refuse(node, f"the name '{name}' is not defined here", "Assign it before it is read.")
+        raise self.refuse(
+            node, f"the name '{name}' is not defined here", "Assign it before it is read."
+        )
 
     def wrap(self, value: Any, name: str, node: ast.AST) -> Any:
         """A Python object from outside, as Numba sees it: numbers and tuples are constants, arrays are refused or frozen."""
@@ -179,7 +191,9 @@ class Base:
         def make() -> ir.Value:
             import numba
 
-            a = self.b.op("frozen", [], [numba.typeof(value)], attrs={"value": value}, name=name).result
+            a = self.b.op(
+                "frozen", [], [numba.typeof(value)], attrs={"value": value}, name=name
+            ).result
             self.roots[a] = a
             self.sizes[a] = [self.integer(n) for n in value.shape]
             return a
@@ -195,7 +209,11 @@ class Base:
             return x.element(())
         if isinstance(x, ir.Value) and x.type.ndim == 0:
             return self.b.load(x, [])
-        raise self.refuse(node, f"{describe(x)} stands where {what} is needed", "Index it, or use a supported operation.")
+        raise self.refuse(
+            node,
+            f"{describe(x)} stands where {what} is needed",
+            "Index it, or use a supported operation.",
+        )
 
     def root(self, array: ir.Value) -> Any:
         """The memory an array belongs to, or None if it may be one of several."""
@@ -205,7 +223,11 @@ class Base:
 def describe(x: Any) -> str:
     """An object, for messages."""
     if isinstance(x, ir.Value):
-        return f"an array of {x.type.dtype}, {x.type.ndim}-D" if ir.is_array(x) else f"a number ({x.type})"
+        return (
+            f"an array of {x.type.dtype}, {x.type.ndim}-D"
+            if ir.is_array(x)
+            else f"a number ({x.type})"
+        )
     if isinstance(x, Lazy):
         return f"a {len(x.sizes)}-D array expression"
     if isinstance(x, Tup):
@@ -216,5 +238,9 @@ def describe(x: Any) -> str:
         return f"the method '{x.name}'"
     if isinstance(x, Py):
         v = x.value
-        return repr(v) if v is None or isinstance(v, str) else f"'{getattr(v, '__name__', type(v).__name__)}'"
+        return (
+            repr(v)
+            if v is None or isinstance(v, str)
+            else f"'{getattr(v, '__name__', type(v).__name__)}'"
+        )
     return type(x).__name__.lower()

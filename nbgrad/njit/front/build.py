@@ -58,7 +58,9 @@ class Interpreter(Calls):
         self.run(src.body)
         return _settle(self, self.frame.env.get("$return", Py(None)))
 
-    def arguments_of(self, function: Any, args: list[Any], kwargs: dict, node: ast.AST) -> list[Any]:
+    def arguments_of(
+        self, function: Any, args: list[Any], kwargs: dict, node: ast.AST
+    ) -> list[Any]:
         """Arguments of a call in the order of the function's parameters, defaults filled in."""
         args = [self.materialise(a) if isinstance(a, Lazy) else a for a in args]
         src = source.stand_in(function)
@@ -102,10 +104,14 @@ class Interpreter(Calls):
             return v
         if isinstance(t, types.Number | types.Boolean):
             return self.fn.add_param(t, name)
-        return Undefined(f"its type is {t}, which has no derivative here; pass numbers, arrays and tuples")
+        return Undefined(
+            f"its type is {t}, which has no derivative here; pass numbers, arrays and tuples"
+        )
 
 
-def build(function: Any, args: list[Any], it: Interpreter | None = None, special: Any = None) -> Built:
+def build(
+    function: Any, args: list[Any], it: Interpreter | None = None, special: Any = None
+) -> Built:
     """Interpret a function for Numba types of its arguments, or for objects made by ``it``.
 
     ``special(interpreter, objects)`` stands for the function's own text where it is given.
@@ -115,7 +121,10 @@ def build(function: Any, args: list[Any], it: Interpreter | None = None, special
     UnsupportedError : something in it is not covered; the message names the place and what to write instead.
     """
     if special is None and hasattr(function, "_nbgrad_front"):
-        outer, special = function, lambda it, objects: outer._nbgrad_front(it, objects, {}, ast.Pass(lineno=1))
+        outer, special = (
+            function,
+            lambda it, objects: outer._nbgrad_front(it, objects, {}, ast.Pass(lineno=1)),
+        )
     owner, function = function, source.python_function(function)
     src = source.parse(function) if special is None else source.stand_in(function)
     typed = it is None
@@ -126,7 +135,10 @@ def build(function: Any, args: list[Any], it: Interpreter | None = None, special
     objects = list(args)
     if typed:
         rest = src.args.vararg.arg if src.args.vararg else "arg"
-        objects = [it.argument(t, names[k] if k < len(names) else f"{rest}_{k}") for k, t in enumerate(args)]
+        objects = [
+            it.argument(t, names[k] if k < len(names) else f"{rest}_{k}")
+            for k, t in enumerate(args)
+        ]
     at = ast.copy_location(ast.Pass(), src.body[0]) if src.body else ast.Pass(lineno=1)
     if special is not None:
         result = _settle(it, special(it, objects))
@@ -135,7 +147,11 @@ def build(function: Any, args: list[Any], it: Interpreter | None = None, special
         it.run(src.body)
         result = _settle(it, it.frame.env.get("$return", Py(None)))
     if isinstance(result, Undefined):
-        raise it.refuse(at, f"the result is not one kind of object: {result.why}", "Return the same kind on every path.")
+        raise it.refuse(
+            at,
+            f"the result is not one kind of object: {result.why}",
+            "Return the same kind on every path.",
+        )
     it.fn.body.yields = list(leaves(result) or []) if not isinstance(result, Py) else []
     fn = tidy(simplify(it.fn))
     if not isinstance(result, Py):
@@ -149,4 +165,3 @@ def _settle(it: Interpreter, x: Any) -> Any:
     if isinstance(x, Tup):
         return Tup(tuple(_settle(it, i) for i in x.items), x.cls)
     return x
-

@@ -37,11 +37,22 @@ class Expressions(Statements):
         """The object an expression stands for."""
         method = getattr(self, "on_" + type(e).__name__, None)
         if method is None:
-            what = {"ListComp": "a list comprehension", "List": "a list", "Dict": "a dictionary", "Set": "a set",
-                    "GeneratorExp": "a generator", "JoinedStr": "a formatted string", "Yield": "a generator",
-                    "Lambda": "a function defined inside", "DictComp": "a dictionary"}.get(type(e).__name__)
-            raise self.refuse(e, f"{what or 'the expression ' + type(e).__name__} has no derivative",
-                              "Use an array (np.empty and a loop) or a tuple.")
+            what = {
+                "ListComp": "a list comprehension",
+                "List": "a list",
+                "Dict": "a dictionary",
+                "Set": "a set",
+                "GeneratorExp": "a generator",
+                "JoinedStr": "a formatted string",
+                "Yield": "a generator",
+                "Lambda": "a function defined inside",
+                "DictComp": "a dictionary",
+            }.get(type(e).__name__)
+            raise self.refuse(
+                e,
+                f"{what or 'the expression ' + type(e).__name__} has no derivative",
+                "Use an array (np.empty and a loop) or a tuple.",
+            )
         return method(e)
 
     def on_Constant(self, e: ast.Constant) -> Any:
@@ -94,7 +105,9 @@ class Expressions(Statements):
             return Tup(x.items + y.items)
         if op is ast.Mult and isinstance(x, Tup) and isinstance(y, ir.Const):
             return Tup(x.items * y.value)
-        raise self.refuse(node, f"this operator on {describe(x)} and {describe(y)}", "Use arrays for arithmetic.")
+        raise self.refuse(
+            node, f"this operator on {describe(x)} and {describe(y)}", "Use arrays for arithmetic."
+        )
 
     def on_UnaryOp(self, e: ast.UnaryOp) -> Any:
         """``-x``, ``+x``, ``~x``, ``not x``."""
@@ -170,7 +183,11 @@ class Expressions(Statements):
         if isinstance(known, bool):
             return self.logic(conjunction, values[1:], node) if known is conjunction else x
         if not isinstance(self.scalar(x, node).type, types.Boolean):
-            raise self.refuse(node, "'and'/'or' between numbers", "Compare the numbers, or write a conditional expression.")
+            raise self.refuse(
+                node,
+                "'and'/'or' between numbers",
+                "Compare the numbers, or write a conditional expression.",
+            )
         rest = lambda: self.boolean(self.logic(conjunction, values[1:], node), node)
         constant = ir.Const(not conjunction, types.boolean)
         branches = (rest, lambda: constant) if conjunction else (lambda: constant, rest)
@@ -185,8 +202,16 @@ class Expressions(Statements):
     def flattened(self, op: ir.Op, left: ir.Value, conjunction: bool, result: ir.Value) -> ir.Value:
         """Without a branch, where the right side is plain arithmetic of what is known."""
         inner = op.blocks[0 if conjunction else 1]
-        safe = all(o.kind in ("apply", "cast") and o.attrs.get("fn") not in ("floordiv", "mod", "div") for o in inner.ops)
-        if not safe or len(op.results) != 1 or op.results[0] is not result or op is not self.b.block.ops[-1]:
+        safe = all(
+            o.kind in ("apply", "cast") and o.attrs.get("fn") not in ("floordiv", "mod", "div")
+            for o in inner.ops
+        )
+        if (
+            not safe
+            or len(op.results) != 1
+            or op.results[0] is not result
+            or op is not self.b.block.ops[-1]
+        ):
             return result
         self.b.block.ops.pop()
         for o in inner.ops:
@@ -200,11 +225,17 @@ class Expressions(Statements):
         if isinstance(test, bool):
             return self.eval(e.body if test else e.orelse)
         settle = lambda x: self.materialise(x) if isinstance(x, Lazy) else x
-        op, result = self.either(test, lambda: settle(self.eval(e.body)), lambda: settle(self.eval(e.orelse)), e)
+        _, result = self.either(
+            test, lambda: settle(self.eval(e.body)), lambda: settle(self.eval(e.orelse)), e
+        )
         from .objects import Undefined
 
         if isinstance(result, Undefined):
-            raise self.refuse(e, f"this conditional expression mixes kinds: {result.why}", "Give both the same kind.")
+            raise self.refuse(
+                e,
+                f"this conditional expression mixes kinds: {result.why}",
+                "Give both the same kind.",
+            )
         return result
 
     # -- attributes --------------------------------------------------------------------------------------
@@ -223,7 +254,11 @@ class Expressions(Statements):
             if name in ("count", "index"):
                 return Method(x, name)
             if name in ("append", "extend", "insert", "pop", "sort", "reverse", "remove", "clear"):
-                raise self.refuse(node, "a list that changes has no derivative", "Use an array: np.empty(n), then fill it.")
+                raise self.refuse(
+                    node,
+                    "a list that changes has no derivative",
+                    "Use an array: np.empty(n), then fill it.",
+                )
         if isinstance(x, Record):
             return self.record_field(x, name, node)
         if isinstance(x, Lazy):
@@ -236,11 +271,16 @@ class Expressions(Statements):
             return self.array_attribute(x, name, node)
         if isinstance(x, ir.Value):
             if name in ("real", "imag"):
-                return self.elementwise(name, [x], node) if isinstance(x.type, types.Complex) else (
-                    x if name == "real" else scalars.zero(x.type))
+                return (
+                    self.elementwise(name, [x], node)
+                    if isinstance(x.type, types.Complex)
+                    else (x if name == "real" else scalars.zero(x.type))
+                )
             if name in ("conjugate", "conj", "item"):
                 return Method(x, name)
-        raise self.refuse(node, f"{describe(x)} has no attribute '{name}' here", "Use what Numba supports.")
+        raise self.refuse(
+            node, f"{describe(x)} has no attribute '{name}' here", "Use what Numba supports."
+        )
 
     def python_attribute(self, x: Py, name: str, node: ast.AST) -> Any:
         """An attribute of a module, a class, a dtype."""
@@ -280,12 +320,23 @@ class Expressions(Statements):
         i = self.scalar(index, node, "an index")
         if isinstance(i, ir.Const):
             if not -len(x.items) <= i.value < len(x.items):
-                raise self.refuse(node, f"index {i.value} of {describe(x)}", "Use an index inside it.")
+                raise self.refuse(
+                    node, f"index {i.value} of {describe(x)}", "Use an index inside it."
+                )
             return x.items[i.value]
         first = x.items[0]
         if not all(isinstance(v, ir.Value) and not ir.is_array(v) for v in x.items):
-            raise self.refuse(node, "a tuple of arrays indexed by a variable", "Iterate over the tuple, or stack the arrays.")
-        i = self.apply("where", self.apply("lt", i, self.integer(0)), self.apply("add", i, self.integer(len(x.items))), i)
+            raise self.refuse(
+                node,
+                "a tuple of arrays indexed by a variable",
+                "Iterate over the tuple, or stack the arrays.",
+            )
+        i = self.apply(
+            "where",
+            self.apply("lt", i, self.integer(0)),
+            self.apply("add", i, self.integer(len(x.items))),
+            i,
+        )
         out = first
         for k, v in enumerate(x.items[1:], 1):
             out = self.elementwise("where", [self.apply("eq", i, self.integer(k)), v, out], node)
@@ -296,9 +347,15 @@ class Expressions(Statements):
         """What a loop runs over."""
         if isinstance(x, Lazy):
             x = self.materialise(x)
-        if isinstance(x, Range | Zip | Tup | Indices) or (isinstance(x, ir.Value) and ir.is_array(x)):
+        if isinstance(x, Range | Zip | Tup | Indices) or (
+            isinstance(x, ir.Value) and ir.is_array(x)
+        ):
             return x
-        raise self.refuse(node, f"iteration over {describe(x)}", "Iterate over range, arrays, tuples, zip or enumerate.")
+        raise self.refuse(
+            node,
+            f"iteration over {describe(x)}",
+            "Iterate over range, arrays, tuples, zip or enumerate.",
+        )
 
     def trips(self, it: Any, node: ast.AST) -> ir.Value:
         """How often a loop over an object runs."""
@@ -326,18 +383,31 @@ class Expressions(Statements):
             raise self.refuse(node, "a range with step 0", "Use another step.")
         if ir.is_const(r.step, 1):
             n = self.apply("sub", r.stop, r.start)
-            return self.integer(max(n.value, 0)) if isinstance(n, ir.Const) else self.apply("max", n, zero)
+            return (
+                self.integer(max(n.value, 0))
+                if isinstance(n, ir.Const)
+                else self.apply("max", n, zero)
+            )
         if isinstance(r.step, ir.Const):
             s = r.step.value
-            span = self.apply("sub", r.stop, r.start) if s > 0 else self.apply("sub", r.start, r.stop)
-            n = self.apply("floordiv", self.apply("add", span, self.integer(abs(s) - 1)), self.integer(abs(s)))
+            span = (
+                self.apply("sub", r.stop, r.start) if s > 0 else self.apply("sub", r.start, r.stop)
+            )
+            n = self.apply(
+                "floordiv", self.apply("add", span, self.integer(abs(s) - 1)), self.integer(abs(s))
+            )
             return self.apply("max", n, zero)
         up = self.apply("gt", r.step, zero)
         one = self.integer(1)
-        edge = self.apply("where", up, self.apply("sub", r.step, one), self.apply("add", r.step, one))
+        edge = self.apply(
+            "where", up, self.apply("sub", r.step, one), self.apply("add", r.step, one)
+        )
         span = self.apply("add", self.apply("sub", r.stop, r.start), edge)
-        self.b.op("check", [self.apply("ne", r.step, zero)],
-                  attrs={"error": "ValueError", "message": "range() arg 3 must not be zero"})
+        self.b.op(
+            "check",
+            [self.apply("ne", r.step, zero)],
+            attrs={"error": "ValueError", "message": "range() arg 3 must not be zero"},
+        )
         return self.apply("max", self.apply("floordiv", span, r.step), zero)
 
     def item(self, it: Any, k: ir.Value, node: ast.AST) -> Any:
@@ -355,7 +425,11 @@ class Expressions(Statements):
                 index.insert(0, self.apply("mod", k, s))
                 k = self.apply("floordiv", k, s)
             position = Tup(tuple(index))
-            return position if it.array is None else Tup((position, self.array_item(it.array, position, node)))
+            return (
+                position
+                if it.array is None
+                else Tup((position, self.array_item(it.array, position, node)))
+            )
         if isinstance(it, Range):
             return self.apply("add", it.start, self.apply("mul", k, it.step))
         return self.array_item(it, k, node)

@@ -89,7 +89,9 @@ class _Rewriter:
         self.source = source
         self.count = itertools.count()
 
-    def block(self, stmts: list[ast.stmt], loop: str | None, skips: tuple[str, ...]) -> list[ast.stmt]:
+    def block(
+        self, stmts: list[ast.stmt], loop: str | None, skips: tuple[str, ...]
+    ) -> list[ast.stmt]:
         """Rewrite statements; ``loop`` is the exit flag of the loop around, ``skips`` the flags a jump sets."""
         out: list[ast.stmt] = []
         for k, st in enumerate(stmts):
@@ -100,7 +102,12 @@ class _Rewriter:
             if isinstance(st, ast.If) and _jumps(st):
                 return out + self.branch(st, rest, loop, skips)
             if isinstance(st, ast.If):
-                st = _if(st.test, self.block(st.body, loop, skips), self.block(st.orelse, loop, skips), st)
+                st = _if(
+                    st.test,
+                    self.block(st.body, loop, skips),
+                    self.block(st.orelse, loop, skips),
+                    st,
+                )
             if isinstance(st, ast.For | ast.While):
                 done = self.loop(st, rest, loop, skips)
                 out += done[0]
@@ -120,7 +127,9 @@ class _Rewriter:
             out.append(_set(loop, True, st))
         return out
 
-    def branch(self, st: ast.If, rest: list, loop: str | None, skips: tuple[str, ...]) -> list[ast.stmt]:
+    def branch(
+        self, st: ast.If, rest: list, loop: str | None, skips: tuple[str, ...]
+    ) -> list[ast.stmt]:
         """A condition with jumps inside, and what follows it."""
         if _always(st.body):
             other = self.block([*st.orelse, *rest], loop, skips)
@@ -131,12 +140,16 @@ class _Rewriter:
         flag = f"$skip{next(self.count)}"
         inner = (*skips, flag)
         out = [_set(flag, False, st)]
-        out.append(_if(st.test, self.block(st.body, loop, inner), self.block(st.orelse, loop, inner), st))
+        out.append(
+            _if(st.test, self.block(st.body, loop, inner), self.block(st.orelse, loop, inner), st)
+        )
         if rest:
             out.append(_unless(flag, self.block(rest, loop, skips), st))
         return out
 
-    def loop(self, st: Any, rest: list, loop: str | None, skips: tuple[str, ...]) -> tuple[list, bool]:
+    def loop(
+        self, st: Any, rest: list, loop: str | None, skips: tuple[str, ...]
+    ) -> tuple[list, bool]:
         """A loop, and whether what follows it has been taken in."""
         leaves = any(_leaves(s) for s in st.body)
         flag = f"$exit{next(self.count)}" if leaves else None
@@ -158,13 +171,20 @@ class _Rewriter:
         node.exit_flag = flag
         out.append(node)
         if st.orelse:
-            rest = [_unless(flag, st.orelse, st) if flag else _if(ast.Constant(True), st.orelse, [], st), *rest]
+            rest = [
+                _unless(flag, st.orelse, st)
+                if flag
+                else _if(ast.Constant(True), st.orelse, [], st),
+                *rest,
+            ]
         if not returns:
             if st.orelse:
                 out += self.block(rest, loop, skips)
                 return out, True
             return out, False
-        leave = [_set(s, True, st) for s in skips] + ([_set(loop, True, st)] if loop is not None else [])
+        leave = [_set(s, True, st) for s in skips] + (
+            [_set(loop, True, st)] if loop is not None else []
+        )
         follow = self.block(rest, loop, skips)
         out.append(_if(ast.Name(DONE, ast.Load()), leave, follow, st))
         return out, True

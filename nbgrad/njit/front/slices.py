@@ -22,7 +22,12 @@ class Slices(Base):
         if isinstance(v, ir.Const):
             return self.integer(v.value + k)
         op = v.op
-        if op is not None and op.kind == "apply" and op.attrs["fn"] == "add" and isinstance(op.args[1], ir.Const):
+        if (
+            op is not None
+            and op.kind == "apply"
+            and op.attrs["fn"] == "add"
+            and isinstance(op.args[1], ir.Const)
+        ):
             v, k = op.args[0], k + op.args[1].value
         return v if k == 0 else self.apply("add", v, self.integer(k))
 
@@ -49,11 +54,15 @@ class Slices(Base):
             return False
         name, args = v.op.attrs["fn"], v.op.args
         if name in ("add", "mul", "min", "where"):
-            return all(self.nonnegative(a, depth + 1) for a in (args[1:] if name == "where" else args))
+            return all(
+                self.nonnegative(a, depth + 1) for a in (args[1:] if name == "where" else args)
+            )
         if name == "max":
             return any(self.nonnegative(a, depth + 1) for a in args)
         if name in ("floordiv", "mod"):
-            return self.nonnegative(args[1], depth + 1) and (name == "mod" or self.nonnegative(args[0], depth + 1))
+            return self.nonnegative(args[1], depth + 1) and (
+                name == "mod" or self.nonnegative(args[0], depth + 1)
+            )
         return False
 
     def bound(self, v: Any, n: ir.Value, default: ir.Value, low: int) -> ir.Value:
@@ -63,7 +72,9 @@ class Slices(Base):
         if isinstance(v, ir.Const):
             return v if v.value >= 0 else self.plus(n, v.value)
         if not self.nonnegative(v):
-            v = self.apply("where", self.apply("lt", v, self.integer(0)), self.apply("add", v, n), v)
+            v = self.apply(
+                "where", self.apply("lt", v, self.integer(0)), self.apply("add", v, n), v
+            )
             v = self.apply("max", v, self.integer(low))
         return v
 
@@ -102,7 +113,11 @@ class Slices(Base):
 
     def steps(self, span: ir.Value, step: int) -> ir.Value:
         """How many steps cover a span."""
-        n = span if step == 1 else self.apply("floordiv", self.plus(span, step - 1), self.integer(step))
+        n = (
+            span
+            if step == 1
+            else self.apply("floordiv", self.plus(span, step - 1), self.integer(step))
+        )
         return n if self.nonnegative(n) else self.apply("max", n, self.integer(0))
 
     def slice_view(self, array: ir.Value, items: Sequence[Any], node: ast.AST) -> ir.Value:
@@ -135,7 +150,16 @@ class Slices(Base):
                 places[k] = (*places[k][:2], _nth_slice(parts, k))
         return self.make_view(array, args, parts, kinds, sizes if known else None, places)
 
-    def slice_part(self, s: SliceOf, n: ir.Value, args: list, parts: list, kinds: list, sizes: list, places: list) -> bool:
+    def slice_part(
+        self,
+        s: SliceOf,
+        n: ir.Value,
+        args: list,
+        parts: list,
+        kinds: list,
+        sizes: list,
+        places: list,
+    ) -> bool:
         """One slice of a subscript; whether its size is known."""
         given = tuple(p is not None for p in s)
         parts.append(("s", *given))
@@ -150,7 +174,9 @@ class Slices(Base):
         places.append((start, step, 0))
         return True
 
-    def make_view(self, array: ir.Value, args: list, parts: list, kinds: list, sizes: Any, places: list) -> ir.Value:
+    def make_view(
+        self, array: ir.Value, args: list, parts: list, kinds: list, sizes: Any, places: list
+    ) -> ir.Value:
         """The view operation, or the one made before with the same arguments."""
         named = len(kinds)
         while named > 1 and parts[named - 1] == ("s", False, False, False):
@@ -182,7 +208,11 @@ class Slices(Base):
                 i = where[dim]
                 if step != 1:
                     i = self.apply("mul", i, self.integer(step))
-                out.append(self.plus(i, start.value) if isinstance(start, ir.Const) else self.apply("add", i, start))
+                out.append(
+                    self.plus(i, start.value)
+                    if isinstance(start, ir.Const)
+                    else self.apply("add", i, start)
+                )
             array, where = base, out
         return array, where
 
@@ -226,7 +256,9 @@ class Slices(Base):
                     rest = self.apply("mul", rest, s)
             total = self.array_attribute(a, "size", node)
             sizes = [*sizes]
-            sizes[unknown[0]] = total if ir.is_const(rest, 1) else self.apply("floordiv", total, rest)
+            sizes[unknown[0]] = (
+                total if ir.is_const(rest, 1) else self.apply("floordiv", total, rest)
+            )
         return sizes
 
     def flat(self, a: ir.Value, node: ast.AST) -> ir.Value:

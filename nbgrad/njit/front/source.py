@@ -92,7 +92,9 @@ def _find(tree: ast.Module, f: pytypes.FunctionType) -> Any:
         and tuple(a.arg for a in (*n.args.posonlyargs, *n.args.args)) == wanted
     ]
     if len(found) > 1 and f.__code__.co_name == "<lambda>":
-        codes = [n for n in found if _code_of(n) == f.__code__.co_code]
+        codes = [
+            n for n in found if isinstance(n, ast.Lambda) and _code_of(n) == f.__code__.co_code
+        ]
         found = codes or found
         if len({ast.dump(n) for n in found}) > 1:
             raise UnsupportedError(

@@ -1,4 +1,4 @@
-"""A Kalman filter for a tracked object: missing measurements, likelihood, and smoothing afterwards."""
+"""A Kalman filter for a tracked object: missing measurements and the likelihood of the rest."""
 
 import numpy as np
 from numba import njit
@@ -19,16 +19,13 @@ def transition(dt, q):
 
 @njit
 def update(x, P, z, H, R):
-    """State, covariance and log likelihood after a measurement (Joseph's form)."""
+    """State, covariance and log likelihood after a measurement."""
     y = z - H @ x
-    S = H @ P @ H.T + R
-    K = P @ H.T @ np.linalg.inv(S)
-    x = x + K @ y
-    A = np.eye(x.size) - K @ H
-    P = A @ P @ A.T + K @ R @ K.T
-    _, logdet = np.linalg.slogdet(S)
-    ll = -0.5 * (y @ np.linalg.solve(S, y) + logdet + y.size * np.log(2.0 * np.pi))
-    return x, P, ll
+    PHt = P @ H.T
+    S = H @ PHt + R
+    K = PHt @ np.linalg.inv(S)
+    ll = -0.5 * (y @ np.linalg.solve(S, y) + np.log(np.linalg.det(2.0 * np.pi * S)))
+    return x + K @ y, P - K @ PHt.T, ll
 
 
 @njit
@@ -52,19 +49,6 @@ def filter_track(z, dt, q, r, x0, p0):
         xs[t] = x
         Ps[t] = P
     return xs, Ps, total
-
-
-@njit
-def smooth(z, dt, q, r, x0, p0):
-    """Smoothed positions by the backward recursion of Rauch, Tung and Striebel."""
-    xs, Ps, _ = filter_track(z, dt, q, r, x0, p0)
-    F, Q = transition(dt, q)
-    for t in range(z.shape[0] - 2, -1, -1):
-        ahead = F @ Ps[t] @ F.T + Q
-        C = np.linalg.solve(ahead, F @ Ps[t]).T
-        xs[t] += C @ (xs[t + 1] - F @ xs[t])
-        Ps[t] += C @ (Ps[t + 1] - ahead) @ C.T
-    return xs[:, :2].copy()
 
 
 @njit
