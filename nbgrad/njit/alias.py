@@ -104,19 +104,26 @@ def apart(aliases: Aliases, a: ir.Value, b: ir.Value) -> bool:
     if aliases.of(a) is not aliases.of(b):
         return True
     new = ("alloc", "call")
-    if a.op is not None and b.op is not None and a.op.kind in new and b.op.kind in new:
+    if _is_origin(a) and _is_origin(b):
         return True
     for x, y in ((a, b), (b, a)):
         loop, k = _carried(x)
         if loop is None:
             continue
         other, j = _carried(y)
-        if other is loop and j in _cycle(loop, k):
+        if other is loop and (j in _cycle(loop, k) or _rearranged(aliases, loop, k)):
             return apart(aliases, loop.inits[k], loop.inits[j])
         home = y.home if y.op is not None and y.op.kind in new else None
         if home is not None and x in loop.phis and any(home.within(blk) for blk in loop.blocks):
             return True
     return False
+
+
+def _is_origin(a: ir.Value) -> bool:
+    """Whether a handle stands for memory of its own: an allocation, or a parameter of the program."""
+    if a.op is not None:
+        return a.op.kind in ("alloc", "call", "tape")
+    return a.block is not None and a.block.parent is None
 
 
 def _carried(a: ir.Value) -> tuple[Any, int]:
@@ -138,6 +145,29 @@ def _cycle(loop: ir.Op, k: int) -> list[int]:
             return found if found and at == k else []
         found.append(at)
         at = loop.phis.index(n)
+
+
+def _rearranged(aliases: Aliases, loop: ir.Op, k: int) -> bool:
+    """Whether every iteration only rearranges the carried arrays of one memory, on every path through its conditions."""
+    memory = aliases.of(loop.phis[k])
+    group = [i for i, p in enumerate(loop.phis) if ir.is_array(p) and aliases.of(p) is memory]
+    phis = {loop.phis[i] for i in group}
+    return _distinct([loop.nexts[i] for i in group], phis, 0)
+
+
+def _distinct(values: list[ir.Value], phis: set[ir.Value], depth: int) -> bool:
+    """Whether handles are these ones in some order, whichever branches were taken."""
+    if depth > 12:
+        return False
+    choice = next((v.op for v in values if v.op is not None and v.op.kind in ("if", "region")), None)
+    if choice is None:
+        return set(values) == phis and len(values) == len(phis)
+    return all(
+        _distinct(
+            [b.yields[choice.results.index(v)] if v.op is choice else v for v in values], phis, depth + 1
+        )
+        for b in choice.blocks
+    )
 
 
 def written(op: ir.Op) -> ir.Value | None:

@@ -8,13 +8,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numba import typeof
 
 from ..device import array_under
 from ..errors import ArgumentError, DeviceError, DTypeError, message
 from ..op import as_tensor
 from ..tensor import Tensor
 from .api import ArgNums, _checked
-from .routine import Function, call
+from .routine import Constants, Function, call
 
 
 class NjitOperator:
@@ -41,7 +42,7 @@ class NjitOperator:
         values = [self._argument(k, v) for k, v in enumerate(bound.args)]
         template = tuple(isinstance(v, Tensor) for v in values)
         tensors = [v for v in values if isinstance(v, Tensor)]
-        statics = tuple(v for v in values if not isinstance(v, Tensor))
+        statics = Constants(tuple(v for v in values if not isinstance(v, Tensor)))
         routine = self.routines.get(template)
         if routine is None:
             routine = self.routines[template] = Function(self.function, template, self.cache)
@@ -55,10 +56,11 @@ class NjitOperator:
             t = as_tensor(value, self.function.__name__, where)
             self._check(t, k, where)
             fixed = self.argnums is not None and k not in self.argnums
-            return t.detach() if fixed and t._node is not None else t
+            return t.detach() if fixed else t
         try:
             hash(value)
-        except TypeError:
+            typeof(value)
+        except (TypeError, ValueError):
             given, expected = (
                 type(value).__name__,
                 "a tensor, an array, a number, or a tuple of numbers",

@@ -83,10 +83,26 @@ class Results:
         return tree[0](*items) if hasattr(tree[0], "_fields") else tuple(items)
 
 
+class Constants:
+    """Arguments that are no tensors; equal only with equal types, so that a tape merges no calls that differ."""
+
+    def __init__(self, items: tuple):
+        self.items, self.key = items, repr(items)
+
+    def __repr__(self) -> str:
+        return self.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Constants) and self.key == other.key
+
+
 class Routine:
     """A compiled function of tensors and constants, as the kernel of an operator call.
 
-    ``template[k]`` of a compiled one tells whether argument k is a tensor; the others are constants, the call's ``statics``.
+    ``template[k]`` of a compiled one tells whether argument k is a tensor; the others are its ``statics``.
     """
 
     def __init__(self, name: str) -> None:
@@ -96,16 +112,16 @@ class Routine:
     def __repr__(self) -> str:
         return self.name
 
-    def run(self, arrays: Arrays, statics: tuple) -> list[np.ndarray]:
+    def run(self, arrays: Arrays, statics: Constants) -> list[np.ndarray]:
         """The outputs."""
         raise NotImplementedError
 
-    def infer(self, specs: Sequence[Spec], statics: tuple) -> list[Spec]:
+    def infer(self, specs: Sequence[Spec], statics: Constants) -> list[Spec]:
         """Shapes and dtypes of the outputs."""
         raise NotImplementedError
 
     def pull(
-        self, inputs: Sequence[Any], statics: tuple, cots: Sequence[Any], needs: tuple
+        self, inputs: Sequence[Any], statics: Constants, cots: Sequence[Any], needs: tuple
     ) -> list[Any]:
         """Cotangents of the inputs that need one."""
         given = tuple(k for k, c in enumerate(cots) if c is not None)
@@ -118,7 +134,7 @@ class Routine:
         """A cotangent as the derived routine returns it, made one of input k (``lead`` dimensions come before)."""
         return cotangent
 
-    def push(self, inputs: Sequence[Any], statics: tuple, tangents: Sequence[Any]) -> list[Any]:
+    def push(self, inputs: Sequence[Any], statics: Constants, tangents: Sequence[Any]) -> list[Any]:
         """Tangents of the outputs of floating dtype."""
         active = tuple(k for k, t in enumerate(tangents) if t is not None)
         routine = self.derived("jvp", active, ())
@@ -148,16 +164,16 @@ class Compiled(Routine):
         super().__init__(name)
         self.fn, self.template, self.cache = fn, template, cache
 
-    def arguments(self, arrays: Arrays, statics: tuple) -> list[Any]:
+    def arguments(self, arrays: Arrays, statics: Constants) -> list[Any]:
         """The function's arguments; an array without dimensions is a number to it."""
-        tensors, constants = iter(arrays), iter(statics)
+        tensors, constants = iter(arrays), iter(statics.items)
         return [_argument(next(tensors)) if t else next(constants) for t in self.template]
 
-    def output_dtypes(self, arrays: Sequence[Any], statics: tuple) -> list[np.dtype]:
+    def output_dtypes(self, arrays: Sequence[Any], statics: Constants) -> list[np.dtype]:
         """The dtypes of the outputs."""
         raise NotImplementedError
 
-    def writes(self, arrays: Sequence[Any], statics: tuple) -> bool:
+    def writes(self, arrays: Sequence[Any], statics: Constants) -> bool:
         """Whether the user's function writes to arguments."""
         raise NotImplementedError
 
@@ -172,13 +188,11 @@ class Function(Compiled):
         super().__init__(fn.__name__, fn, template, cache)
         self.known: dict[tuple, tuple[Results, tuple[int, ...]]] = {}
 
-    def results(self, arrays: Sequence[Any], statics: tuple) -> tuple[Results, tuple[int, ...]]:
+    def results(self, arrays: Sequence[Any], statics: Constants) -> tuple[Results, tuple[int, ...]]:
         """What a call returns, and the positions of the arguments that it writes to."""
-        key = (tuple((a.dtype, a.ndim) for a in arrays), statics, tuple(map(type, statics)))
+        key = (*((a.dtype, a.ndim) for a in arrays), *map(typeof, statics.items))
         found = self.known.get(key)
         if found is None:
-            if len(self.known) > 256:  # constants that take ever new values
-                self.known.clear()
             dummies = [np.ones((1,) * a.ndim, a.dtype) for a in arrays]
             args = self.arguments(dummies, statics)
             kinds = [typeof(a) for a in args]
@@ -217,7 +231,7 @@ class Function(Compiled):
                 objcache.store_text(key, text)
         return tuple(map(int, text.split()))
 
-    def run(self, arrays: Arrays, statics: tuple) -> list[np.ndarray]:
+    def run(self, arrays: Arrays, statics: Constants) -> list[np.ndarray]:
         results, written = self.results(arrays, statics)
         args = self.arguments(arrays, statics)
         for k in written:
@@ -227,17 +241,17 @@ class Function(Compiled):
             value = tuple(args[k] for k in written if args[k].dtype.kind in "fc")
         return owned(results.flat(value), [a for a in args if isinstance(a, np.ndarray)])
 
-    def infer(self, specs: Sequence[Spec], statics: tuple) -> list[Spec]:
+    def infer(self, specs: Sequence[Spec], statics: Constants) -> list[Spec]:
         results, _ = self.results(specs, statics)
         if max(results.ranks) < 0:
             return [Spec((), d) for d in results.dtypes]
         ones = [np.ones(s.shape, s.dtype) for s in specs]
         return [Spec(a.shape, a.dtype) for a in self.run(ones, statics)]
 
-    def output_dtypes(self, arrays: Sequence[Any], statics: tuple) -> list[np.dtype]:
+    def output_dtypes(self, arrays: Sequence[Any], statics: Constants) -> list[np.dtype]:
         return self.results(arrays, statics)[0].dtypes
 
-    def writes(self, arrays: Sequence[Any], statics: tuple) -> bool:
+    def writes(self, arrays: Sequence[Any], statics: Constants) -> bool:
         return bool(self.results(arrays, statics)[1])
 
 
@@ -296,7 +310,7 @@ class Derivative(Compiled):
         values, dots = leaves(pair.items[0]) or [], leaves(pair.items[1]) or []
         return Tup(tuple(d for v, d in zip(values, dots, strict=True) if ir.is_float(v.type)))
 
-    def run(self, arrays: Arrays, statics: tuple) -> list[np.ndarray]:
+    def run(self, arrays: Arrays, statics: Constants) -> list[np.ndarray]:
         directions = (np.ascontiguousarray(a).reshape(a.shape) for a in arrays[self.count :])
         arrays = [*arrays[: self.count], *directions]  # few memory layouts, few compilations
         if self.writes(arrays, statics):
@@ -305,16 +319,16 @@ class Derivative(Compiled):
         found = zip(self.fn(*args), self.output_dtypes(arrays, statics), strict=True)
         return owned([np.asarray(v, d) for v, d in found], arrays)
 
-    def output_dtypes(self, arrays: Sequence[Any], statics: tuple) -> list[np.dtype]:
+    def output_dtypes(self, arrays: Sequence[Any], statics: Constants) -> list[np.dtype]:
         if self.kind == "vjp":
             return [arrays[k].dtype for k in self.which]
         found = self.of.output_dtypes(arrays[: self.count], statics)
         return [d for d in found if d.kind in "fc"]
 
-    def writes(self, arrays: Sequence[Any], statics: tuple) -> bool:
+    def writes(self, arrays: Sequence[Any], statics: Constants) -> bool:
         return self.of.writes(arrays[: self.count], statics)
 
-    def infer(self, specs: Sequence[Spec], statics: tuple) -> list[Spec]:
+    def infer(self, specs: Sequence[Spec], statics: Constants) -> list[Spec]:
         if self.kind == "vjp":
             return [specs[k] for k in self.which]
         return [s for s in self.of.infer(specs[: self.count], statics) if s.dtype.kind in "fc"]
@@ -327,7 +341,7 @@ class Batched(Routine):
         super().__init__(f"{base.name} over a batch")
         self.base, self.dims = base, dims
 
-    def run(self, arrays: Arrays, statics: tuple) -> list[np.ndarray]:
+    def run(self, arrays: Arrays, statics: Constants) -> list[np.ndarray]:
         count = self._count(arrays)
         if count == 0:
             specs = self.infer([Spec(a.shape, a.dtype) for a in arrays], statics)
@@ -352,7 +366,7 @@ class Batched(Routine):
         pairs = zip(arrays, self.dims, strict=True)
         return next(a.shape[d] for a, d in pairs if d is not None)
 
-    def infer(self, specs: Sequence[Spec], statics: tuple) -> list[Spec]:
+    def infer(self, specs: Sequence[Spec], statics: Constants) -> list[Spec]:
         inner = [
             s if d is None else Spec((*s.shape[:d], *s.shape[d + 1 :]), s.dtype)
             for s, d in zip(specs, self.dims, strict=True)
@@ -403,7 +417,7 @@ def owned(arrays: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> list[np
 # -- the operator --------------------------------------------------------------------------------
 
 
-def _kernel(*arrays: np.ndarray, routine: Routine, statics: tuple) -> Any:
+def _kernel(*arrays: np.ndarray, routine: Routine, statics: Constants) -> Any:
     outs = routine.run(arrays, statics)
     return tuple(outs) if len(outs) != 1 else outs[0]
 
@@ -417,7 +431,7 @@ CALL = Operator(
 )
 
 
-def call(routine: Routine, tensors: Sequence[Any], statics: tuple) -> tuple:
+def call(routine: Routine, tensors: Sequence[Any], statics: Constants) -> tuple:
     """One call of the operator."""
     out = CALL(*tensors, routine=routine, statics=statics)
     return out if isinstance(out, tuple) else (out,)

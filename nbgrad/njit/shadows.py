@@ -15,7 +15,7 @@ from numba import types
 
 from ..errors import UnsupportedError
 from . import ir, scalars
-from .alias import written
+from .alias import apart, written
 
 
 class Handle(NamedTuple):
@@ -307,9 +307,11 @@ class Shadows:
         touched = writes + [
             a for o in inner for a in o.args if ir.is_array(a) and self.aliases.of(a) is memory
         ]
-        kinds = {self.base_kind(a, op) for a in touched}
-        direct = {self.base_kind(a, op) for a in writes}
-        if "outer" in direct or ("outer" in kinds and "phi" in direct):
+        kinds = set().union(*(self.base_kinds(a, op, set()) for a in touched))
+        direct = set().union(*(self.base_kinds(a, op, set()) for a in writes))
+        others = [p for p in op.phis if ir.is_array(p) and p is not op.phis[k] and self.aliases.of(p) is memory]
+        doubtful = "phi" in direct and not all(apart(self.aliases, op.phis[k], p) for p in others)
+        if doubtful or "outer" in direct or ("outer" in kinds and "phi" in direct):
             where = f"{op.line[0]}, line {op.line[1]}" if op.line else "a loop"
             raise UnsupportedError(
                 f"njit: '{op.phis[k].name or 'an array'}' carried round the loop at {where} may be the same memory as "
@@ -317,15 +319,31 @@ class Shadows:
                 "(u = u0.copy()), or index one array instead of rebinding names to parts of it."
             )
 
-    def base_kind(self, a: ir.Value, loop: ir.Op) -> str:
-        """Where a handle used in a loop comes from: carried by it, made in it, or from outside."""
+    def base_kinds(self, a: ir.Value, loop: ir.Op, seen: set[ir.Value]) -> set[str]:
+        """Where a handle used in a loop comes from: carried by it, made in it, or from outside; several after a condition."""
         while a.op is not None and a.op.kind == "view":
             a = a.op.args[0]
+        if a in seen:
+            return set()
+        seen.add(a)
         if a in loop.phis:
-            return "phi"
-        if a.home is not None and any(a.home.within(b) for b in loop.blocks):
-            return "inner"
-        return "outer"
+            return {"phi"}
+        if a.home is None or not any(a.home.within(b) for b in loop.blocks):
+            return {"outer"}
+        op = a.op
+        if op is None:  # carried by an inner loop
+            inner = a.block.parent if a.block is not None else None
+            assert inner is not None
+            k = inner.phis.index(a)
+            sources = [inner.inits[k], inner.nexts[k]]
+        elif op.kind in ir.LOOPS:
+            k = op.results.index(a)
+            sources = [op.inits[k], op.nexts[k]]
+        elif op.kind in ("if", "region"):
+            sources = [b.yields[op.results.index(a)] for b in op.blocks]
+        else:
+            return {"inner"}
+        return set().union(*(self.base_kinds(v, loop, seen) for v in sources))
 
     def enter_shadows(self, op: ir.Op, handles: list[Handle], params: Sequence[ir.Value]) -> None:
         """At the start of a reverse iteration: shadows of the carried arrays before and after the iteration."""

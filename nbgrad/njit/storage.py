@@ -111,7 +111,7 @@ def _checked(key: str | None) -> Stamp:
 
 def _fingerprint_of_owner() -> str | None:
     """The hash of the function whose cached machine code is being written or read; None if it cannot be told."""
-    frame = sys._getframe(1)
+    frame: Any = sys._getframe(1)
     while frame is not None:
         cache = frame.f_locals.get("self")
         if isinstance(cache, Cache):

@@ -13,7 +13,7 @@ from numba.core.dispatcher import Dispatcher
 from numba.np.numpy_support import from_dtype
 from numba.np.ufunc.dufunc import DUFunc
 
-from .. import functions, ir, rules
+from .. import functions, ir, rules, scalars
 from ..calls import Fixed
 from . import pieces, source
 from .base import Frame, describe
