@@ -159,12 +159,24 @@ def _distinct(values: list[ir.Value], phis: set[ir.Value], depth: int) -> bool:
     """Whether handles are these ones in some order, whichever branches were taken."""
     if depth > 12:
         return False
-    choice = next((v.op for v in values if v.op is not None and v.op.kind in ("if", "region")), None)
+    choice = next(
+        (v.op for v in values if v.op is not None and v.op.kind in ("if", "region", *ir.LOOPS)),
+        None,
+    )
     if choice is None:
         return set(values) == phis and len(values) == len(phis)
+    if choice.kind in ir.LOOPS:
+        inner = [choice.results.index(v) for v in values if v.op is choice]
+        carried = {choice.phis[k] for k in inner}
+        if not _distinct([choice.nexts[k] for k in inner], carried, depth + 1):
+            return False
+        before = [choice.inits[choice.results.index(v)] if v.op is choice else v for v in values]
+        return _distinct(before, phis, depth + 1)
     return all(
         _distinct(
-            [b.yields[choice.results.index(v)] if v.op is choice else v for v in values], phis, depth + 1
+            [b.yields[choice.results.index(v)] if v.op is choice else v for v in values],
+            phis,
+            depth + 1,
         )
         for b in choice.blocks
     )

@@ -101,7 +101,8 @@ def dispatcher(t: Transformation, cache: bool = True) -> Any:
 
 def _bound(it: Interpreter, t: Transformation, args: list, kwargs: dict, node: Any) -> list[Any]:
     """Arguments of a call in the order of the parameters, defaults filled in."""
-    out = list(args)
+    out = [it.materialise(a) for a in args]
+    kwargs = {k: it.materialise(a) for k, a in kwargs.items()}
     for p in t.parameters[len(args) :]:
         if p.name in kwargs:
             out.append(kwargs[p.name])

@@ -15,7 +15,8 @@ from ..errors import ArgumentError, DeviceError, DTypeError, message
 from ..op import as_tensor
 from ..tensor import Tensor
 from .api import ArgNums, _checked
-from .routine import Constants, Function, call
+from .operands import Constants
+from .routine import Function, call
 
 
 class NjitOperator:

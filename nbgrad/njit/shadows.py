@@ -309,7 +309,11 @@ class Shadows:
         ]
         kinds = set().union(*(self.base_kinds(a, op, set()) for a in touched))
         direct = set().union(*(self.base_kinds(a, op, set()) for a in writes))
-        others = [p for p in op.phis if ir.is_array(p) and p is not op.phis[k] and self.aliases.of(p) is memory]
+        others = [
+            p
+            for p in op.phis
+            if ir.is_array(p) and p is not op.phis[k] and self.aliases.of(p) is memory
+        ]
         doubtful = "phi" in direct and not all(apart(self.aliases, op.phis[k], p) for p in others)
         if doubtful or "outer" in direct or ("outer" in kinds and "phi" in direct):
             where = f"{op.line[0]}, line {op.line[1]}" if op.line else "a loop"

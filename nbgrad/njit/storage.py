@@ -13,14 +13,15 @@ with the machine code of every caller: writing, it notes the hash of the caller;
 from __future__ import annotations
 
 import base64
+import contextlib
 import pickle
 import sys
 import uuid
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from numba.core.caching import Cache
-from numba.core.caching import _Cache as CacheInterface
+from numba.core import caching
 from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 
@@ -29,7 +30,7 @@ from kernels_cpu import objcache
 from .fingerprint import fingerprint
 
 
-class Storage(CacheInterface):
+class Storage(caching._Cache):
     """What a derivative's dispatcher asks for machine code before it compiles, and gives it to afterwards."""
 
     def __init__(self, function: Any, identity: Callable[[], tuple], enabled: bool):
@@ -88,7 +89,7 @@ class Stamp:
     """Says in another process whether the machine code it was written with is still good."""
 
     def __reduce__(self) -> tuple:
-        return _checked, (_fingerprint_of_owner(),)
+        return _checked, (_fingerprint_of(_owner()),)
 
 
 _STAMP = Stamp()
@@ -102,19 +103,27 @@ def _stamp(result: Any) -> None:
 
 def _checked(key: str | None) -> Stamp:
     """A stamp that is read: Numba takes an OSError for a missing entry, and compiles."""
-    if key is None or key != _fingerprint_of_owner():
-        raise FileNotFoundError(
-            "nbgrad.njit: the machine code is of another derivative than the present one"
-        )
+    cache = _owner()
+    if key is None or key != _fingerprint_of(cache):
+        if cache is not None:  # wrappers of ufuncs are kept apart, without environments
+            for prefix in filter(None, caching._lib_cache_prefixes):
+                index = Path(cache._cache_path, f"{prefix}-{cache._cache_file._index_name}")
+                with contextlib.suppress(OSError):
+                    index.unlink()
+        raise FileNotFoundError("nbgrad.njit: machine code made from another derivative")
     return _STAMP
 
 
-def _fingerprint_of_owner() -> str | None:
-    """The hash of the function whose cached machine code is being written or read; None if it cannot be told."""
+def _owner() -> Any:
+    """The cache of the function whose machine code is being written or read; None if it cannot be told."""
     frame: Any = sys._getframe(1)
     while frame is not None:
         cache = frame.f_locals.get("self")
-        if isinstance(cache, Cache):
-            return fingerprint(cache._py_func)
+        if isinstance(cache, caching.Cache):
+            return cache
         frame = frame.f_back
     return None
+
+
+def _fingerprint_of(cache: Any) -> str | None:
+    return None if cache is None else fingerprint(cache._py_func)

@@ -51,7 +51,8 @@ by_attribute, by_closure = ng.njit.grad(attribute), ng.njit.grad(closure)
 """
 CALLER = """
 import json, sys, model
-from numba import njit
+import numpy as np
+from numba import guvectorize, njit
 
 @njit
 def between(x):
@@ -63,9 +64,15 @@ model_grad = model.by_callee
 def caller(x):
     return 10.0 * between(x)
 
+@guvectorize(["(float64[:], float64[:])"], "(n)->(n)", cache=True)
+def ufunc(x, out):
+    for i in range(x.size):
+        out[i] = 10.0 * model_grad(x[i])
+
 names = ("by_callee", "by_constant", "by_attribute", "by_closure")
 found = {name: getattr(model, name)(2.0) for name in names}
 found["caller"] = caller(2.0)
+found["ufunc"] = float(ufunc(np.array([2.0]))[0])
 hits = {name: sum(getattr(model, name).stats.cache_hits.values()) for name in names}
 hits["caller"] = sum(caller.stats.cache_hits.values())
 print(json.dumps([found, hits]))
@@ -125,6 +132,7 @@ def expected(rate=0.5, power=2, scale=1.0, shift=0.0):
             "by_attribute": 4.0 * rate,
             "by_closure": float(np.cos(2.0 + shift)),
             "caller": 10.0 * slope,
+            "ufunc": 10.0 * slope,
         },
         rel=1e-12,
     )

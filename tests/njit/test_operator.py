@@ -10,7 +10,8 @@ from numba import njit
 import nbgrad as ng
 from nbgrad import func
 from nbgrad.errors import ArgumentError, DeviceError, DTypeError
-from nbgrad.njit.routine import Constants, Function
+from nbgrad.njit.operands import Constants
+from nbgrad.njit.routine import Function
 
 
 @njit

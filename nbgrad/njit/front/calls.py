@@ -10,18 +10,17 @@ from typing import Any
 import numpy as np
 from numba import types
 from numba.core.dispatcher import Dispatcher
-from numba.np.numpy_support import from_dtype
 from numba.np.ufunc.dufunc import DUFunc
 
 from .. import functions, ir, rules, scalars
 from ..calls import Fixed
 from . import pieces, source
 from .base import Frame, describe
-from .handlers import HANDLERS, name_of
+from .handlers import HANDLERS, is_number, name_of
 from .makers import Makers
 from .objects import Lazy, Method, Py, Tup, Undefined, leaves
 
-MAX_DEPTH = 60
+MAX_DEPTH, MAX_RANK = 60, 4
 
 
 class Calls(Makers):
@@ -55,17 +54,33 @@ class Calls(Makers):
                 return getattr(self, "call_" + handler)(f, args, kwargs, node)
             except (TypeError, IndexError) as e:
                 if f in rules.SUBSTITUTES:
+                    self.check_rank(f, args, node)
                     return self.inline(rules.SUBSTITUTES[f], args, kwargs, node)
                 raise self.refuse(
                     node, f"this form of '{name_of(f)}' ({e})", "Use its plain form."
                 ) from None
         if f in rules.SUBSTITUTES:
+            self.check_rank(f, args, node)
             return self.inline(rules.SUBSTITUTES[f], args, kwargs, node)
         if f in rules.RULES:
             return self.opaque(rules.RULES[f], self.positional(f, args, kwargs, node), node)
         if f in functions.FROM_PYTHON and not kwargs:
             return self.call_scalar(f, args, kwargs, node)
         return self.call_user(f, args, kwargs, node)
+
+    def check_rank(self, f: Any, args: list[Any], node: ast.AST) -> None:
+        """Raise for arrays of more dimensions than NumPy's functions are written out for."""
+        for a in args:
+            if (
+                isinstance(a, ir.Value | Lazy)
+                and not is_number(a)
+                and len(self.shape(a)) > MAX_RANK
+            ):
+                raise self.refuse(
+                    node,
+                    f"'{name_of(f)}' of a {len(self.shape(a))}-D array",
+                    f"Reshape it to at most {MAX_RANK} dimensions.",
+                )
 
     def call_user(self, f: Any, args: list[Any], kwargs: dict, node: ast.AST) -> Any:
         """Dispatchers, ufuncs, types, classes."""

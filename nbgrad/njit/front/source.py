@@ -92,10 +92,13 @@ def _find(tree: ast.Module, f: pytypes.FunctionType) -> Any:
         and tuple(a.arg for a in (*n.args.posonlyargs, *n.args.args)) == wanted
     ]
     if len(found) > 1 and f.__code__.co_name == "<lambda>":
-        codes = [
-            n for n in found if isinstance(n, ast.Lambda) and _code_of(n) == f.__code__.co_code
+        alike = [
+            n
+            for n in found
+            if isinstance(n, ast.Lambda) and _signature(_code_of(n)) == _signature(f.__code__)
         ]
-        found = codes or found
+        exact = [n for n in alike if _code_of(n).co_code == f.__code__.co_code]
+        found = exact or alike or found
         if len({ast.dump(n) for n in found}) > 1:
             raise UnsupportedError(
                 f"njit: line {f.__code__.co_firstlineno} of {f.__code__.co_filename} has several lambdas that cannot "
@@ -109,9 +112,17 @@ def _find(tree: ast.Module, f: pytypes.FunctionType) -> Any:
     return found[0]
 
 
-def _code_of(node: ast.Lambda) -> bytes:
-    code = compile(ast.fix_missing_locations(ast.Expression(node)), "<lambda>", "eval")
-    return code.co_consts[0].co_code
+def _code_of(node: ast.Lambda) -> pytypes.CodeType:
+    return compile(ast.fix_missing_locations(ast.Expression(node)), "<lambda>", "eval").co_consts[0]
+
+
+def _signature(code: pytypes.CodeType) -> tuple:
+    """What tells a lambda from most others on its line, however it was compiled."""
+    return (
+        code.co_code,
+        code.co_names,
+        tuple(c for c in code.co_consts if not isinstance(c, pytypes.CodeType)),
+    )
 
 
 def freevars(f: pytypes.FunctionType) -> dict[str, Any]:
