@@ -25,6 +25,8 @@ class NjitOperator:
     def __init__(self, fn: Any, argnums: Any, cache: bool):
         self.function, self.argnums, self.cache = fn, argnums, cache
         self.signature = inspect.signature(fn.py_func)
+        kinds = [p.kind for p in self.signature.parameters.values()]
+        self.variadic = inspect.Parameter.VAR_POSITIONAL in kinds
         self.routines: dict[tuple, Function] = {}
         functools.update_wrapper(self, fn.py_func)
 
@@ -32,15 +34,9 @@ class NjitOperator:
         return f"<nbgrad.njit operator {self.function.__name__}>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        name = self.function.__name__
-        try:
-            bound = self.signature.bind(*args, **kwargs)
-        except TypeError as e:
-            given = f"{len(args)} by position and {sorted(kwargs)} by name"
-            expected = f"those of {name}{self.signature}"
-            raise ArgumentError(message(name, "the arguments", given, expected, f"({e})")) from None
-        bound.apply_defaults()
-        values = [self._argument(k, v) for k, v in enumerate(bound.args)]
+        if kwargs or len(args) != len(self.signature.parameters) or self.variadic:
+            args = self._bound(args, kwargs)
+        values = [self._argument(k, v) for k, v in enumerate(args)]
         template = tuple(isinstance(v, Tensor) for v in values)
         tensors = [v for v in values if isinstance(v, Tensor)]
         statics = Constants(tuple(v for v in values if not isinstance(v, Tensor)))
@@ -49,6 +45,20 @@ class NjitOperator:
             routine = self.routines[template] = Function(self.function, template, self.cache)
         results, _ = routine.results([t._data for t in tensors], statics)
         return results.rebuilt(call(routine, tensors, statics))
+
+    def _bound(self, args: tuple, kwargs: dict) -> tuple:
+        """The arguments by position, defaults filled in."""
+        try:
+            bound = self.signature.bind(*args, **kwargs)
+        except TypeError as e:
+            name, given = (
+                self.function.__name__,
+                f"{len(args)} by position, {sorted(kwargs)} by name",
+            )
+            expected = f"those of {name}{self.signature}"
+            raise ArgumentError(message(name, "the arguments", given, expected, f"({e})")) from None
+        bound.apply_defaults()
+        return bound.args
 
     def _argument(self, k: int, value: Any) -> Any:
         """An argument as a tensor, or as a constant."""

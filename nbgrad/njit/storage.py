@@ -30,6 +30,18 @@ from kernels_cpu import objcache
 from .fingerprint import fingerprint
 
 
+# what reading an entry raises that cannot be used here: a module that is not there, a stamp of other code, a torn file
+UNREADABLE = (
+    ImportError,
+    OSError,
+    AttributeError,
+    KeyError,
+    ValueError,
+    EOFError,
+    pickle.PickleError,
+)
+
+
 class Storage(caching._Cache):
     """What a derivative's dispatcher asks for machine code before it compiles, and gives it to afterwards."""
 
@@ -49,14 +61,15 @@ class Storage(caching._Cache):
         self.key = fingerprint(*self.identity())
         self.suffix = self.key or uuid.uuid4().hex
         self.function.__qualname__ = f"{self.name}_{self.suffix}"
-        found = (
-            None
-            if self.key is None
-            else objcache.load_text(self._entry(sig, target_context.codegen()))
-        )
-        if not self.enabled or found is None:
+        if self.key is None or not self.enabled:
             return None
-        result = CompileResult._rebuild(target_context, *pickle.loads(base64.b64decode(found)))
+        found = objcache.load_text(self._entry(sig, target_context.codegen()))
+        if found is None:
+            return None
+        try:
+            result = CompileResult._rebuild(target_context, *pickle.loads(base64.b64decode(found)))
+        except UNREADABLE:
+            return None
         _stamp(result)
         return result
 

@@ -238,8 +238,8 @@ def test_differentiating_what_has_no_derivative(argument):
 
 
 def test_wrong_number_of_arguments():
-    message = message_of(lambda: ng.njit.grad(product)(X, X))
-    assert "product" in message and "argument" in message
+    with pytest.raises(TypeError, match="too many arguments: expected 1, got 2"):
+        ng.njit.grad(product)(X, X)
 
 
 def test_not_a_function():

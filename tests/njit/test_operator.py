@@ -277,7 +277,8 @@ def test_constants_of_different_types_are_different():
 
 def test_refusals():
     with pytest.raises(
-        ArgumentError, match=r"energy: the arguments is 1 by position.*those of energy\(x, a\)"
+        ArgumentError,
+        match=r"energy: the arguments is 1 by position, \[\] by name; expected those of energy\(x, a\)",
     ):
         energy_of(X)
     with pytest.raises(

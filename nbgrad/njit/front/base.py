@@ -40,9 +40,7 @@ class Base:
         self.sizes: dict[ir.Value, list[ir.Value]] = {}  # of arrays, where known
         self.roots: dict[ir.Value, Any] = {}  # memory an array belongs to; None: may be any
         self.views: dict[ir.Value, Any] = {}
-        self.loop_types: dict[
-            Any, list
-        ] = {}  # types carried round a loop, found in an earlier attempt
+        self.loop_types: dict[Any, dict] = {}  # what an earlier attempt at a loop found out
         self.unrolled = 1
         self.uses_parallel = False
         self.active_results: list[

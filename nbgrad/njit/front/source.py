@@ -118,11 +118,7 @@ def _code_of(node: ast.Lambda) -> pytypes.CodeType:
 
 def _signature(code: pytypes.CodeType) -> tuple:
     """What tells a lambda from most others on its line, however it was compiled."""
-    return (
-        code.co_code,
-        code.co_names,
-        tuple(c for c in code.co_consts if not isinstance(c, pytypes.CodeType)),
-    )
+    return code.co_names, tuple(c for c in code.co_consts if not isinstance(c, pytypes.CodeType))
 
 
 def freevars(f: pytypes.FunctionType) -> dict[str, Any]:
