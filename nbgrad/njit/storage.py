@@ -29,7 +29,6 @@ from kernels_cpu import objcache
 
 from .fingerprint import fingerprint
 
-
 # what reading an entry raises that cannot be used here: a module that is not there, a stamp of other code, a torn file
 UNREADABLE = (
     ImportError,
