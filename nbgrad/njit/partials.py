@@ -106,6 +106,8 @@ def cotangent(b: ir.Builder, op: ir.Op, i: int, g: ir.Value) -> ir.Value:
     if name == "gamma":
         p = out * syms[0].emit("digamma", syms[0])
         return (Sym(b, g, True) * p).v
+    if _whole_power(op, i):
+        return cast(b, (Sym(b, g, True) * Sym(b, _whole_slope(b, op), True)).v, x.type)
     if name in ("add", "sub", "neg", "radd"):
         c = Sym(b, apply(b, "neg", g) if name == "neg" or (name == "sub" and i == 1) else g)
     elif name in ("div", "zdiv") and not isinstance(op.result.type, types.Complex):
@@ -131,8 +133,26 @@ def tangent(b: ir.Builder, op: ir.Op, i: int, t: ir.Value) -> ir.Value:
         return apply(b, "mul", t, op.args[1 - i])
     if name == "gamma":
         return (dx * (out * syms[0].emit("digamma", syms[0]))).v
+    if _whole_power(op, i):
+        return apply(b, "mul", t, _whole_slope(b, op))
     rule = operator_of(name)
     return _engine_tangent(rule, i, dx, syms, out)
+
+
+def _whole_power(op: ir.Op, i: int) -> bool:
+    """Whether an argument is the real base of a power with an integer exponent."""
+    whole = op.attrs["fn"] == "pow" and i == 0 and isinstance(op.args[1].type, types.Integer)
+    return whole and isinstance(op.result.type, types.Float)
+
+
+def _whole_slope(b: ir.Builder, op: ir.Op) -> ir.Value:
+    """``k x**(k - 1)``, and 0 for k = 0, where Numba would raise for x = 0."""
+    x, k = op.args
+    zero, one = ir.Const(0, types.intp), ir.Const(1, types.intp)
+    less = apply(
+        b, "where", apply(b, "eq", k, zero), zero, apply(b, "sub", cast(b, k, types.intp), one)
+    )
+    return apply(b, "mul", cast(b, k, op.result.type), apply(b, "pow", x, less))
 
 
 def _engine_tangent(rule: Any, i: int, dx: Sym, syms: Sequence[Sym], out: Sym) -> ir.Value:

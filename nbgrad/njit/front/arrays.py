@@ -43,6 +43,8 @@ class Arrays(Writing, Slices, Expressions):
         """A scalar function, with powers of small whole numbers written as products."""
         if name == "pow" and isinstance(args[1], ir.Const) and not isinstance(args[0], ir.Const):
             x, n = args[0], args[1].value
+            if n == 0 and type(n) is int and ir.is_float(x.type):
+                return scalars.cast(self.b, ir.Const(1.0, types.float64), x.type)
             if n in (1, 2, 3, 4) and type(n) is int and not isinstance(x.type, types.Boolean):
                 square = self.apply("mul", x, x)
                 return {1: x, 2: square}.get(n) or self.apply(
