@@ -22,7 +22,7 @@ from .residuals import Residuals
 from .shadows import Shadows
 from .simplify import simplify
 
-WRONG_SHAPE = "njit: a cotangent has another shape than the result it belongs to; give it the shape of the function's value"
+WRONG_SHAPE = "njit.vjp: a cotangent has another shape than the result it belongs to; give it the shape of the function's value"
 _tags = itertools.count(1)
 Adjoints = dict[ir.Value, ir.Value]
 

@@ -8,6 +8,7 @@ import operator_checks
 import pytest
 
 import nbgrad as ng
+import nbgrad.njit  # registers njit_call
 from nbgrad.op import REGISTRY
 
 for _module in pkgutil.iter_modules(ng.ops.__path__):
@@ -24,6 +25,7 @@ INTERNAL: dict[str, str] = {
         ("scan", "scan_reverse", "while_loop", "within_limit", "cond", "switch"),
         "its rules are those of its sub-tapes (tests/control)",
     ),
+    "njit_call": "its rules are derivatives of Numba functions (tests/njit/test_operator)",
     "svd_full": "its rules only raise (test_linalg)",
     "qr_complete": "its rules only raise (test_linalg)",
 }
