@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from numba import njit
 
 import nbgrad as ng
 
@@ -174,3 +175,24 @@ def test_closures_with_other_numbers():
 
     for c in (1.0, 2.0, 3.0):
         assert_close(ng.njit.grad(make(c))(5.0), 10 * c)
+
+
+@njit
+def tripled_in_place(u):
+    u[0] = u[0] * 3.0
+    return u[1]
+
+
+@njit
+def updated_by_a_call_that_writes(x):
+    a = x.copy()
+    a[0] += tripled_in_place(a)
+    a[0] *= tripled_in_place(a)
+    return a[0]
+
+
+def test_an_element_is_read_before_the_value_that_updates_it():
+    x = np.array([1.5, 2.0])
+    value, gradient = ng.njit.value_and_grad(updated_by_a_call_that_writes)(x)
+    assert value == updated_by_a_call_that_writes(x) == 7.0
+    np.testing.assert_allclose(gradient, [2.0, 5.5], rtol=1e-14)

@@ -162,6 +162,7 @@ class Arrays(Writing, Slices, Expressions):
 
     def forget_loads(self) -> None:
         """Memory has changed."""
+        self.memory_changes += 1
         for block in self.b.block.chain():
             known = self.known.get(block, {})
             for key in [k for k in known if k[0] == "load"]:

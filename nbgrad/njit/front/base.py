@@ -42,6 +42,7 @@ class Base:
         self.views: dict[ir.Value, Any] = {}
         self.loop_types: dict[Any, dict] = {}  # what an earlier attempt at a loop found out
         self.unrolled = 1
+        self.memory_changes = 0  # how often writes have been interpreted
         self.uses_parallel = False
         self.active_results: list[
             bool

@@ -147,22 +147,19 @@ class Writing(Base):
             return
         array = self.as_array(array, target)
         items = self.entries(array, index, target)
-        if all(self.is_index(i) for i in items) and any(
-            isinstance(n, ast.Call) for n in ast.walk(value)
-        ):
-            # Python reads the element before the value, and a call may write to the array
+        if all(self.is_index(i) for i in items):
             where = [self.index(i, array, k, target) for k, i in enumerate(items)]
-            old = self.element(array, where, node)
-            self.store_element(
-                array, where, self.binary(type(op), old, self.eval(value), node), node
-            )
+            # Python reads the element before the value, and the value's calls may write to the array
+            old, changes = self.element(array, where, node), self.memory_changes
+            v = self.eval(value)
+            if self.memory_changes == changes:
+                self.update_element(array, where, op, v, node)
+            else:
+                self.store_element(array, where, self.binary(type(op), old, v, node), node)
             return
         v = self.eval(value)
         if any(isinstance(i, ir.Value) and ir.is_array(i) for i in items):
             self.scatter(array, items, v, op, target)
-        elif all(self.is_index(i) for i in items):
-            where = [self.index(i, array, k, target) for k, i in enumerate(items)]
-            self.update_element(array, where, op, v, node)
         else:
             self.update_array(self.slice_view(array, items, target), op, v, node)
 
