@@ -187,17 +187,6 @@ def written(op: ir.Op) -> ir.Value | None:
     return op.args[0] if op.kind in ("store", "accum", "copy", "add", "push") else None
 
 
-def reads_memory(op: ir.Op) -> list[ir.Value]:
-    """The arrays whose elements an operation reads itself."""
-    if op.kind in ("load", "accum"):
-        return [op.args[0]]
-    if op.kind == "copy":
-        return [op.args[1]]
-    if op.kind == "add":
-        return list(op.args)
-    if op.kind in ("call", "effect"):
-        return [a for a in op.args if ir.is_array(a)]
-    return []
-
-
-__all__ = ["Aliases", "Any", "Memory", "reads_memory", "written"]
+def writes_in(block: ir.Block) -> list[ir.Value]:
+    """The arrays that operations of a block (and of blocks in it) write to."""
+    return [t for t in (written(o) for o in ir.walk(block)) if t is not None]

@@ -146,11 +146,8 @@ class CallRules:
         self, op: ir.Op, a: ir.Value, sizes: list[ir.Value], loop: ir.Op, after: bool
     ) -> ir.Value:
         """Copies of an array in every iteration of a loop, in one array of known size."""
-        zero = ir.Const(0, types.intp)
         first = ir.Builder(ir.Block())
-        n = scalars.apply(
-            first, "max", scalars.apply(first, "sub", loop.args[1], loop.args[0]), zero
-        )
+        n = scalars.trips(first, *loop.args[:2])
         every = first.alloc([n, *sizes], a.type.dtype, None, "kept")
         at = max(
             [
@@ -160,10 +157,7 @@ class CallRules:
             ]
             or [0]
         )
-        at = max(at, 0)
-        for o in first.block.ops:
-            o.block = self.f.body
-        self.f.body.ops[at:at] = first.block.ops
+        ir.insert(self.f.body, first.block.ops, at)
         t = types.Array(a.type.dtype, len(sizes), "C")
         spec = {
             "spec": ir.View("index", parts=(("i",), *[("s", False, False, False)] * len(sizes)))
@@ -198,9 +192,7 @@ def _splice(block: ir.Block, new: ir.Block, op: ir.Op, after: bool) -> None:
     at = block.ops.index(op) + (1 if after else 0)
     while after and at < len(block.ops) and block.ops[at].kind == "shape":
         at += 1
-    for o in new.ops:
-        o.block = block
-    block.ops[at:at] = new.ops
+    ir.insert(block, new.ops, at)
 
 
 def _objects(structure: list, it: Any) -> list:

@@ -18,7 +18,7 @@ from numba.np.numpy_support import as_dtype, from_dtype
 from ..errors import ArgumentError, DTypeError, OutOfMemoryError, UnsupportedError, message
 from . import ir, scalars
 from .adjoint import adjoint
-from .alias import Aliases, written
+from .alias import Aliases, writes_in, written
 from .cuda_emit import Factor, Kernel, emit_kernel
 from .cuda_front import AXES, CudaInterpreter
 from .front import source
@@ -298,7 +298,7 @@ def _program(
 def _written(fn: ir.Function) -> set[int]:
     """The positions of parameters that are written to."""
     aliases = Aliases(fn)
-    memories = {aliases.of(t) for t in (written(op) for op in ir.walk(fn.body)) if t is not None}
+    memories = {aliases.of(t) for t in writes_in(fn.body)}
     return {k for k, p in enumerate(fn.params) if ir.is_array(p) and aliases.of(p) in memories}
 
 

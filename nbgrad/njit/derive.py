@@ -16,12 +16,11 @@ from numba import types
 
 from . import ir, scalars
 from .adjoint import Pullback, adjoint
-from .alias import Aliases, written
+from .alias import Aliases, writes_in
 from .checks import check_count, check_kind, check_like, chosen, value_of
 from .front.build import Built, Interpreter, build
-from .front.objects import Py, Record, Tup, leaves, rebuild
+from .front.objects import Py, Tup, leaves, rebuild
 from .regions import cut, refuse_others, time_loops
-from .simplify import simplify
 from .tangent import tangent
 
 NODE = ast.Pass(lineno=1)
@@ -90,11 +89,7 @@ class Writer:
         self.params = list(self.fn.params)
         self.values = dict(zip(self.params, program.actual, strict=True))
         aliases = Aliases(self.fn)
-        memories = {
-            aliases.of(t): None
-            for t in (written(op) for op in ir.walk(self.fn.body))
-            if t is not None
-        }
+        memories = {aliases.of(t) for t in writes_in(self.fn.body)}
         self.written = [p for p in self.params if ir.is_array(p) and aliases.of(p) in memories]
         it.deps.update(dict.fromkeys(program.built.deps))
         it.uses_parallel |= program.built.parallel
@@ -373,16 +368,3 @@ def hessian_product(it: Interpreter, function: Any, args: list[Any], v: Any, arg
 
     _, coefficients = taylor(it, function, args, v, argnums, 1, "hvp", special)
     return coefficients[0]
-
-
-__all__ = [
-    "Record",
-    "gradient",
-    "hessian_product",
-    "inline",
-    "pullback",
-    "pushforward",
-    "read",
-    "simplify",
-    "taylor",
-]

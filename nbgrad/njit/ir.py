@@ -306,6 +306,13 @@ class Builder:
         )
 
 
+def insert(block: Block, ops: Sequence[Op], at: int) -> None:
+    """Put operations into a block before position ``at``."""
+    for o in ops:
+        o.block = block
+    block.ops[at:at] = ops
+
+
 def clone(op: Op, mapping: dict[Value, Value], into: Block, attrs: Callable | None = None) -> Op:
     """A copy of an operation (with its blocks) at the end of ``into``; ``mapping`` renames values and is extended."""
     new = Op(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from functools import lru_cache
 from typing import Any
 
@@ -24,13 +23,10 @@ def _return_type(function: Any, arg_types: tuple) -> Any:
     context = cpu_target.typing_context
     context.refresh()
     try:
-        if function is operator.matmul or hasattr(function, "__name__"):
-            sig = context.resolve_function_type(function, arg_types, {})
-            if sig is None:
-                t = context.resolve_value_type(function)
-                sig = t.get_call_type(context, arg_types, {}) if t is not None else None
-        else:
-            sig = None
+        sig = context.resolve_function_type(function, arg_types, {})
+        if sig is None:
+            t = context.resolve_value_type(function)
+            sig = t.get_call_type(context, arg_types, {}) if t is not None else None
     except errors.NumbaError:
         return None
     return None if sig is None else sig.return_type

@@ -13,7 +13,7 @@ from numba import types
 
 from ..errors import UnsupportedError
 from . import ir, scalars
-from .alias import Aliases, apart, base, written
+from .alias import Aliases, apart, base, writes_in, written
 
 STRETCH_BYTES = 1 << 19  # of state written in a stretch: about what a second-level cache holds
 STATE_BYTES = 3 << 24  # of states kept in all
@@ -31,7 +31,6 @@ class Regions:
     shadow_of: Any
     add: Any
     take: Any
-    stable: Any
 
     def rev_region(self, op: ir.Op, adj: dict) -> None:
         """Run the region again from its start, and its reverse sweep."""
@@ -40,9 +39,7 @@ class Regions:
 
         free, views = base_values(op)
         active_results = [k for k, r in enumerate(op.results) if self.activity.active(r)]
-        changed = {
-            self.aliases.of(t) for t in (written(o) for o in ir.walk(op.blocks[0])) if t is not None
-        }
+        changed = {self.aliases.of(t) for t in writes_in(op.blocks[0])}
         own = [
             v
             for v in free
@@ -138,13 +135,12 @@ def _evolves(op: ir.Op, aliases: Aliases) -> bool:
             first.setdefault(aliases.of(o.args[0]), "read")
         elif target is not None and _from_outside(target, op):
             first.setdefault(aliases.of(target), "write")
-    changed = {aliases.of(t) for t in (written(o) for o in ir.walk(op.blocks[0])) if t is not None}
+    changed = {aliases.of(t) for t in writes_in(op.blocks[0])}
     return any(kind == "read" and memory in changed for memory, kind in first.items())
 
 
 def _from_outside(a: ir.Value, op: ir.Op) -> bool:
-    while a.op is not None and a.op.kind == "view":
-        a = a.op.args[0]
+    a = base(a)
     return a.home is None or not a.home.within(op.blocks[0])
 
 
@@ -175,7 +171,7 @@ def refuse_others(f: ir.Function, where: list[int]) -> None:
 def _cut(f: ir.Function, op: ir.Op) -> None:
     b = ir.Builder(ir.Block(), op.line)
     lo, hi = op.args[:2]
-    n = scalars.apply(b, "max", scalars.apply(b, "sub", hi, lo), ir.Const(0, types.intp))
+    n = scalars.trips(b, lo, hi)
     every = op.attrs.pop("every", None)
     length = every if every is not None and not ir.is_const(every, 0) else _length(b, op, n)
     length = scalars.apply(b, "max", length, ir.Const(1, types.intp))
@@ -205,9 +201,7 @@ def _cut(f: ir.Function, op: ir.Op) -> None:
     region.blocks[0].ops = [op]
     region.blocks[0].yields = list(op.results)
     body.yields = list(region.results)
-    for o in b.block.ops:
-        o.block = f.body
-    f.body.ops[at:at] = b.block.ops
+    ir.insert(f.body, b.block.ops, at)
 
 
 def _length(b: ir.Builder, op: ir.Op, n: ir.Value) -> ir.Value:
@@ -215,7 +209,7 @@ def _length(b: ir.Builder, op: ir.Op, n: ir.Value) -> ir.Value:
     arrays: dict[ir.Value, None] = {}
     for v in [
         *op.inits,
-        *(t for t in (written(o) for o in ir.walk(op.blocks[0])) if t is not None),
+        *writes_in(op.blocks[0]),
     ]:
         if ir.is_array(v) and _from_outside(v, op):
             arrays[base(v)] = None

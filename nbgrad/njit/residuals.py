@@ -256,13 +256,9 @@ class Residuals:
         """An array with one index a loop."""
         new = ir.Block()
         b = ir.Builder(new)
-        zero = ir.Const(0, types.intp)
-        sizes = []
-        for op in chain:
-            n = scalars.apply(b, "sub", op.args[1], op.args[0])
-            sizes.append(scalars.apply(b, "max", n, zero))
+        sizes = [scalars.trips(b, *op.args[:2]) for op in chain]
         array = b.alloc(sizes, v.type, None, "t_" + (v.name or "v"))
-        self.insert(self.f.body, new.ops, self.f.body.ops.index(chain[0]))
+        ir.insert(self.f.body, new.ops, self.f.body.ops.index(chain[0]))
         self.after(
             v,
             lambda b: b.store(
@@ -281,10 +277,9 @@ class Residuals:
         assert loop.block is not None
         tape = self.new_tape(t)
         lo, hi = loop.args[:2]
-        zero = ir.Const(0, types.intp)
 
         def runs(b: ir.Builder, kind: str, lo: ir.Value, hi: ir.Value) -> list[ir.Value]:
-            n = scalars.apply(b, "max", scalars.apply(b, "sub", hi, lo), zero)
+            n = scalars.trips(b, lo, hi)
             total = scalars.apply(b, "mul", n, ir.Const(len(values), types.intp))
             first = scalars.apply(b, "sub", b.op(kind, [tape, total], [types.intp]).result, lo)
             return [
@@ -294,7 +289,7 @@ class Residuals:
 
         new = ir.Block()
         starts = runs(ir.Builder(new), "push", lo, hi)
-        self.insert(loop.block, new.ops, loop.block.ops.index(loop))
+        ir.insert(loop.block, new.ops, loop.block.ops.index(loop))
         iv = loop.blocks[0].params[0]
         for v, start in zip(values, starts, strict=True):
             self.after(
@@ -309,7 +304,7 @@ class Residuals:
         new = ir.Block()
         total = ir.Const(len(values), types.intp)
         start = ir.Builder(new).op("push", [tape, total], [types.intp]).result
-        self.insert(body, new.ops, 0)
+        ir.insert(body, new.ops, 0)
         for s, v in enumerate(values):
             at = ir.Const(s, types.intp)
             self.after(
@@ -318,13 +313,6 @@ class Residuals:
                 start.op,
             )
             self.places[v] = ("steps", tape, loop, s, total)
-
-    @staticmethod
-    def insert(block: ir.Block, ops: list[ir.Op], at: int) -> None:
-        """Insert operations into a block."""
-        for o in ops:
-            o.block = block
-        block.ops[at:at] = ops
 
     def after(self, v: ir.Value, make: Any, earliest: ir.Op | None = None) -> None:
         """Insert what ``make`` writes behind the definition of a value."""
@@ -340,7 +328,7 @@ class Residuals:
             at = max(at, block.ops.index(earliest) + 1)
         new = ir.Block()
         make(ir.Builder(new, v.op.line if v.op is not None else None))
-        self.insert(block, new.ops, at)
+        ir.insert(block, new.ops, at)
 
     # -- providing values ----------------------------------------------------------------------------------------------
     def replace(self, block: ir.Block) -> None:
@@ -420,7 +408,7 @@ class Residuals:
             reverse = self.reverse_iv[loop].block.parent  # type: ignore[union-attr]
             new = ir.Block()
             found = runs(ir.Builder(new), "pop", *[self.provide(a) for a in loop.args[:2]])
-            self.insert(block, new.ops, block.ops.index(reverse))  # type: ignore[arg-type]
+            ir.insert(block, new.ops, block.ops.index(reverse))  # type: ignore[arg-type]
             self.step_starts[key] = found
         return found
 

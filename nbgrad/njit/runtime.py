@@ -172,6 +172,3 @@ def scalar_helper(name: str, kinds: tuple) -> Any:
     space: dict[str, Any] = {**NAMESPACE, "__name__": __name__}
     exec(compile(text, f"<nbgrad {name}>", "exec"), space)
     return njit(space[name])
-
-
-__all__ = ["cgutils", "get", "grow", "put", "radd", "scalar_helper"]

@@ -167,6 +167,11 @@ def cast(b: ir.Builder, v: ir.Value, t: Any) -> ir.Value:
     return b.op("cast", [v], [t]).result
 
 
+def trips(b: ir.Builder, lo: ir.Value, hi: ir.Value) -> ir.Value:
+    """How often a loop over a range runs."""
+    return apply(b, "max", apply(b, "sub", hi, lo), ir.Const(0, types.intp))
+
+
 def zero(t: Any) -> ir.Const:
     """Zero of a scalar type."""
     if isinstance(t, types.Complex):

@@ -7,7 +7,6 @@ backwards; anything else hands a shadow from one iteration to the one before.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -15,7 +14,7 @@ from numba import types
 
 from ..errors import UnsupportedError
 from . import ir, scalars
-from .alias import apart, written
+from .alias import apart, base, written
 
 
 class Handle(NamedTuple):
@@ -270,9 +269,7 @@ class Shadows:
         n = (
             self.count(op)
             if op.kind == "while" or op.attrs.get("exit")
-            else scalars.apply(
-                b, "max", scalars.apply(b, "sub", op.args[1], op.args[0]), ir.Const(0, types.intp)
-            )
+            else scalars.trips(b, *op.args[:2])
         )
         turns = scalars.apply(b, "mod", n, ir.Const(len(cycle), types.intp))
         inits = [self.shadow_of(op.inits[k]) for k in cycle]
@@ -325,8 +322,7 @@ class Shadows:
 
     def base_kinds(self, a: ir.Value, loop: ir.Op, seen: set[ir.Value]) -> set[str]:
         """Where a handle used in a loop comes from: carried by it, made in it, or from outside; several after a condition."""
-        while a.op is not None and a.op.kind == "view":
-            a = a.op.args[0]
+        a = base(a)
         if a in seen:
             return set()
         seen.add(a)
@@ -389,6 +385,3 @@ def _same(u: ir.Value | None, v: ir.Value | None) -> bool:
     if isinstance(u, ir.Const) and isinstance(v, ir.Const):
         return u.value == v.value
     return u is v and u is not None
-
-
-__all__ = ["Handle", "Shadows", "math"]

@@ -11,7 +11,7 @@ from typing import Any
 from numba import types
 
 from . import ir, scalars
-from .alias import Aliases, apart, written
+from .alias import Aliases, apart, writes_in
 from .scalarize import scalarize
 from .share import share
 from .simplify import keep_phis, simplify, substitute
@@ -159,12 +159,10 @@ def _count(op: ir.Op, block: ir.Block, mapping: dict, final: Any) -> None:
                 body, "sub", scalars.apply(body, "sub", hi, ir.Const(1, types.intp)), iv
             )
         here = scalars.apply(body, "add", init, scalars.apply(body, "mul", turn, step))
-        trips = scalars.apply(
-            out, "max", scalars.apply(out, "sub", hi, lo), ir.Const(0, types.intp)
-        )
+        trips = scalars.trips(out, lo, hi)
         total = scalars.apply(out, "add", init, scalars.apply(out, "mul", trips, step))
-        _place(op.blocks[0], inside.ops, 0)
-        _place(block, before.ops, block.ops.index(op) + 1)
+        ir.insert(op.blocks[0], inside.ops, 0)
+        ir.insert(block, before.ops, block.ops.index(op) + 1)
         mapping[phi], mapping[op.results[k]] = here, total
     if len(keep) < len(op.phis):
         keep_phis(op, keep)
@@ -188,12 +186,6 @@ def _step(op: ir.Op, phi: ir.Value, last: ir.Value, final: Any) -> ir.Value | No
         return None
     invariant = other.home is None or not other.home.within(op.blocks[0])
     return other if invariant and isinstance(other.type, types.Integer) else None
-
-
-def _place(block: ir.Block, ops: list[ir.Op], at: int) -> None:
-    for o in ops:
-        o.block = block
-    block.ops[at:at] = ops
 
 
 # -- invariant work ----------------------------------------------------------------------------------------------
@@ -246,7 +238,7 @@ def _fine(o: ir.Op) -> bool:
 def _hoist_loads(loop: ir.Op, block: ir.Block, aliases: Aliases) -> None:
     """Loads that stay the same move before the loop, if it runs at all."""
     body = loop.blocks[0]
-    writes = [t for t in (written(o) for o in ir.walk(body)) if t is not None]
+    writes = writes_in(body)
     moved = [
         o
         for o in body.ops
@@ -265,7 +257,7 @@ def _hoist_loads(loop: ir.Op, block: ir.Block, aliases: Aliases) -> None:
         for o in moved:
             o.block = block
         if runs.value:
-            _place(block, new, block.ops.index(loop))
+            ir.insert(block, new, block.ops.index(loop))
         return
     branch = b.op("if", [runs], [o.result.type for o in moved], blocks=[ir.Block(), ir.Block()])
     branch.block = block
@@ -278,7 +270,7 @@ def _hoist_loads(loop: ir.Op, block: ir.Block, aliases: Aliases) -> None:
         r.name = o.result.name
         mapping[o.result] = r
     _rename(loop, mapping)
-    _place(block, list(b.block.ops), block.ops.index(loop))
+    ir.insert(block, list(b.block.ops), block.ops.index(loop))
 
 
 def _rename(loop: ir.Op, mapping: dict[ir.Value, ir.Value]) -> None:

@@ -10,7 +10,7 @@ from numba import types
 from numba.core.typing.arraydecl import get_array_index_type
 
 from .. import ir
-from .base import Base, describe
+from .base import Base
 from .objects import Py, SliceOf
 
 
@@ -278,6 +278,3 @@ def _nth_slice(parts: Sequence[tuple], k: int) -> int:
         dim += p[0] == "s"
         axis += 1
     raise AssertionError
-
-
-__all__ = ["Slices", "describe"]
