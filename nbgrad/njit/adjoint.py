@@ -17,6 +17,7 @@ from . import ir, partials, scalars
 from .activity import Activity
 from .alias import Aliases
 from .calls import CallRules
+from .exposed import TELLING, exposed
 from .regions import Regions
 from .residuals import Residuals
 from .shadows import Shadows
@@ -41,7 +42,11 @@ class Pullback(NamedTuple):
 
 
 def adjoint(
-    f: ir.Function, wrt: Sequence[int], seeds: Sequence[int], outputs: Sequence[int] = ()
+    f: ir.Function,
+    wrt: Sequence[int],
+    seeds: Sequence[int],
+    outputs: Sequence[int] = (),
+    gradient: bool = False,
 ) -> Pullback:
     """Append the reverse sweep to a program (which is consumed).
 
@@ -51,13 +56,19 @@ def adjoint(
     wrt : positions of the parameters to differentiate with respect to.
     seeds : positions of the results that have a cotangent.
     outputs : positions of array parameters whose final contents have one (in their shadows).
+    gradient : whether the only seed is never zero.
     """
-    return _Adjoint(f, wrt, seeds, outputs).run()
+    return _Adjoint(f, wrt, seeds, outputs, gradient).run()
 
 
 class _Adjoint(CallRules, Regions, Shadows, Residuals):
     def __init__(
-        self, f: ir.Function, wrt: Sequence[int], seeds: Sequence[int], outputs: Sequence[int]
+        self,
+        f: ir.Function,
+        wrt: Sequence[int],
+        seeds: Sequence[int],
+        outputs: Sequence[int],
+        gradient: bool,
     ):
         self.f = f
         self.wrt, self.seeds = list(wrt), list(seeds)
@@ -76,6 +87,15 @@ class _Adjoint(CallRules, Regions, Shadows, Residuals):
         self.shadow: dict[ir.Value, ir.Value] = {}
         self.sizes: dict[tuple, ir.Value] = {}
         self.line: Any = None
+        self.telling = (
+            {
+                v
+                for v in exposed(f, f.results[seeds[0]])
+                if v.op is not None and v.op.kind == "apply" and v.op.attrs["fn"] in TELLING
+            }
+            if gradient
+            else set()
+        )
         self.free: set[ir.Value] = set()  # accumulators whose order of summation does not matter
 
     def run(self) -> Pullback:
@@ -159,9 +179,13 @@ class _Adjoint(CallRules, Regions, Shadows, Residuals):
         g = self.take(adj, op.result)
         if g is None:
             return
+        if op.attrs["fn"] == "mul" and op.args[0] is op.args[1]:  # a square: 2 g x
+            twice = scalars.apply(self.b, "add", g, g)
+            self.add(adj, op.args[0], partials.cotangent(self.b, op, 0, twice))
+            return
         for i, a in enumerate(op.args):
             if self.activity.active(a) and partials.differentiable(op.attrs["fn"], i):
-                self.add(adj, a, partials.cotangent(self.b, op, i, g))
+                self.add(adj, a, partials.cotangent(self.b, op, i, g, op.result in self.telling))
 
     def rev_cast(self, op: ir.Op, adj: Adjoints) -> None:
         """Convert back."""

@@ -52,6 +52,8 @@ class LowerBounds:
             return low[0] + low[1]
         if name == "sub" and isinstance(args[1], ir.Const) and low[0] != UNKNOWN:
             return low[0] - int(args[1].value)
+        if name == "sub" and _starts_at(*args):
+            return 0
         if name == "mul" and min(low) >= 0:
             return low[0] * low[1]
         if name == "max":
@@ -65,3 +67,14 @@ class LowerBounds:
         if name == "floordiv" and low[0] >= 0 and low[1] > 0:
             return 0
         return UNKNOWN
+
+
+def _starts_at(v: ir.Value, lo: ir.Value) -> bool:
+    """Whether a number counts a loop from a bound."""
+    loop = v.block.parent if v.block is not None else None
+    return (
+        loop is not None
+        and loop.kind == "for"
+        and v is loop.blocks[0].params[0]
+        and loop.args[0] is lo
+    )

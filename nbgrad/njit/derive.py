@@ -17,7 +17,7 @@ from numba import types
 from . import ir, scalars
 from .adjoint import Pullback, adjoint
 from .alias import Aliases, writes_in
-from .checks import check_count, check_kind, check_like, chosen, value_of
+from .checks import check_count, check_kind, check_like, check_written, chosen, value_of
 from .front.build import Built, Interpreter, build
 from .front.objects import Py, Tup, leaves, rebuild
 from .regions import cut, refuse_others, time_loops
@@ -42,6 +42,8 @@ def read(function: Callable, args: Sequence[Any], special: Any = None) -> Progra
     def parameter(x: Any, name: str) -> Any:
         if isinstance(x, Tup):
             return Tup(tuple(parameter(i, f"{name}_{k}") for k, i in enumerate(x.items)), x.cls)
+        if isinstance(x, ir.Const) and not ir.is_float(x.type):
+            return x  # kinds may hang on it
         if isinstance(x, ir.Value):
             p = it.fn.add_param(x.type, name)
             if ir.is_array(p):
@@ -112,11 +114,15 @@ class Writer:
                     )
                     b.op("check", [ok], attrs={"error": "ValueError", "message": text})
         for p in self.written:
-            self.values[p] = self.it.copied(self.values[p])
+            self.values[p] = copied_as(self.it, self.values[p], p.type)
 
     def zeros_like(self, v: ir.Value) -> ir.Value:
-        """A new array of zeros."""
-        return self.it.alloc(self.it.shape(v), v.type.dtype, 0, "d_" + v.name)
+        """A new array of zeros, in Fortran's order where ``v`` is: views of both are made alike."""
+        sizes = self.it.shape(v)
+        if not _fortran(v.type):
+            return self.it.alloc(sizes, v.type.dtype, 0, "d_" + v.name)
+        made = self.it.alloc(sizes[::-1], v.type.dtype, 0, "d_" + v.name)
+        return _turned(self.it, made)
 
     def index(self, v: ir.Value) -> int:
         """The position of a parameter."""
@@ -127,7 +133,10 @@ class Writer:
     ) -> tuple[list, dict]:
         """Write the program with its reverse sweep; results, and the cotangents of the parameters in ``wrt``."""
         numbers = [self.index(v) for v in wrt if ir.is_float(v.type)]
-        p = reversed_program(self.fn, numbers, list(seeds), [self.index(v) for v in shadows])
+        certain = not shadows and len(seeds) == 1 and all(map(is_one, seeds.values()))
+        p = reversed_program(
+            self.fn, numbers, list(seeds), [self.index(v) for v in shadows], certain
+        )
         own = {
             k: shadows.get(self.params[k]) or self.zeros_like(self.values[self.params[k]])
             for k in p.shadows
@@ -165,17 +174,25 @@ class Writer:
 
 
 def reversed_program(
-    f: ir.Function, wrt: list[int], seeds: list[int], outputs: list[int]
+    f: ir.Function, wrt: list[int], seeds: list[int], outputs: list[int], gradient: bool = False
 ) -> Pullback:
-    """The adjoint; time loops that would keep arrays in every iteration are cut into stretches first."""
+    """The adjoint; time loops that would keep arrays in every iteration are cut into stretches first.
+
+    ``gradient``: the only seed is 1.
+    """
     where = time_loops(f)
     refuse_others(f, where)
     if where:
-        trial = adjoint(ir.clone_function(f), wrt, seeds, outputs)
+        trial = adjoint(ir.clone_function(f), wrt, seeds, outputs, gradient)
         asked = [k for k in where if f.body.ops[k].attrs.get("every") is not None]
         if asked or keeps_much(trial.fn):
             cut(f, where if keeps_much(trial.fn) else asked)
-    return adjoint(f, wrt, seeds, outputs)
+    return adjoint(f, wrt, seeds, outputs, gradient)
+
+
+def is_one(v: ir.Value) -> bool:
+    """Whether a cotangent is the number 1."""
+    return ir.is_const(v, 1)
 
 
 def keeps_much(f: ir.Function) -> bool:
@@ -237,11 +254,12 @@ def pullback(
     r = program.built.result
     if isinstance(r, Py):
         outs = [p for p in w.written if ir.is_float(p.type)]
+        check_written(name, outs)
         cts = leaves(cotangent) or []
         check_count(name, len(cts), len(outs))
         for q, c in zip(outs, cts, strict=True):
             check_like(it, name, w.values[q], c, "cotangent")
-        shadows = {p: it.copied(c) for p, c in zip(outs, cts, strict=True)}
+        shadows = {p: copied_as(it, c, p.type) for p, c in zip(outs, cts, strict=True)}
         _, grads = w.pull(wrt, {}, shadows)
         value: Any = [w.values[p] for p in outs]
         value = value[0] if len(value) == 1 else Tup(tuple(value))
@@ -282,7 +300,7 @@ def taylor(
     given = leaves(tangents) or []
     check_count(name, len(given), len(wrt))
     for v, t in zip(wrt, given, strict=True):
-        check_like(it, name, w.values[v], t, "tangent")
+        check_like(it, name, w.values.get(v, v), t, "tangent")
     pairs = [(w.index(v), t) for v, t in zip(wrt, given, strict=True) if ir.is_float(v.type)]
     p = tangent(w.fn, [k for k, _ in pairs], order)
     directions = dict(pairs)
@@ -298,6 +316,7 @@ def taylor(
     r = program.built.result
     if isinstance(r, Py):
         outs = [q for q in w.written if ir.is_float(q.type)]
+        check_written(name, outs)
         tangent_of = {k: series[i * order : (i + 1) * order] for i, k in enumerate(p.inputs)}
         value = _maybe_tuple([w.values[q] for q in outs])
         coefficients = [
@@ -323,9 +342,25 @@ def first_tangent(w: Writer, q: ir.Value, t: ir.Value) -> ir.Value:
     """A tangent as the program takes it: of the parameter's dtype, and its own memory if the program writes to it."""
     if not ir.is_array(q):
         return w.it.cast(t, q.type)
-    if q in w.written or t.type.dtype != q.type.dtype:
-        return w.it.copied(t, q.type.dtype)
+    other = q.type.layout != "A" and t.type.layout != q.type.layout
+    if q in w.written or t.type.dtype != q.type.dtype or other:
+        return copied_as(w.it, t, q.type)
     return t
+
+
+def _fortran(t: Any) -> bool:
+    return t.layout == "F" and t.ndim > 1
+
+
+def _turned(it: Interpreter, a: ir.Value) -> ir.Value:
+    return it.transposed(a, tuple(reversed(range(a.type.ndim))))
+
+
+def copied_as(it: Interpreter, a: ir.Value, t: Any) -> ir.Value:
+    """A copy of an array with the dtype and the order of a type: views that the type allows can be made of it."""
+    if not _fortran(t):
+        return it.copied(a, t.dtype)
+    return _turned(it, it.copied(_turned(it, a), t.dtype))
 
 
 def _maybe_tuple(items: list[Any]) -> Any:

@@ -68,7 +68,7 @@ TEXT = {
     "erfc": "math.erfc({})",
     "gamma": "math.gamma({})",
     "hypot": "np.hypot({}, {})",
-    "fmod": "math.fmod({}, {})",
+    "fmod": "np.fmod({}, {})",
     "trunc": "np.trunc({})",
     "round": "np.rint({})",
     "sgn": "np.sign({})",
@@ -92,6 +92,7 @@ RULES_OF = {
     "max": "maximum",
     "min": "minimum",
     "mod": "remainder",
+    "floordiv": "floor_div",
     "radd": "add",
     "csgn": "sgn",
     "zdiv": "div",
@@ -108,7 +109,7 @@ BOOLEAN = frozenset(words("and or not lt le gt ge eq ne isnan isinf isfinite sig
 SINGULAR = frozenset(
     words(
         "div reciprocal sqrt rsqrt cbrt log log2 log10 log1p pow asin acos acosh atanh hypot atan2 lgamma "
-        "gamma digamma zdiv xlogy xlog1py erfinv zeta tan remainder fmod ratio0 one_over0"
+        "gamma digamma zdiv zmul xlogy xlog1py erfinv zeta tan remainder fmod ratio0 one_over0"
     )
 )
 # cheap enough to be computed again in the reverse sweep

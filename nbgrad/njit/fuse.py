@@ -10,7 +10,8 @@ from typing import Any
 
 from . import ir
 from .alias import Aliases, apart, written
-from .order import commutes, index_of, use_counts
+from .gather import index_of
+from .order import commutes, use_counts
 from .share import share
 
 

@@ -8,13 +8,13 @@ into one loop an element: each is then free of overlapping writes.
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Any
 
-from . import functions, ir
+from . import ir
 from .affine import Linear, linear
 from .alias import Aliases, apart, base, written
+from .gather import cheap, gather, index_of, needed, outside, part, row_of, tape_rows
 
-SLICE_LIMIT = 12  # operations computed again in each part of a split loop
+SLICE_LIMIT = 20  # operations computed again in each part of a split loop
 COSTLY = frozenset({"call", "check", "effect", "push", "pop", "copy", "add", "alloc", "while"})
 
 
@@ -25,12 +25,13 @@ def apply(f: ir.Function) -> None:
     for block in [f.body, *(b for op in ir.walk(f.body) for b in op.blocks)]:
         new: list[ir.Op] = []
         for op in block.ops:
-            if op.kind == "for" and not op.attrs.get("exit") and not op.attrs.get("prange"):
-                if op.attrs.get("reverse") and commutes(op, aliases, uses):
-                    op.attrs["reverse"] = False
-                    new += split(op, aliases, uses)
-                    continue
-            new.append(op)
+            if op.kind != "for" or op.attrs.get("exit") or op.attrs.get("prange"):
+                new.append(op)
+            elif op.attrs.get("reverse") and commutes(op, aliases, uses):
+                op.attrs["reverse"] = False
+                new += split(op, aliases)
+            else:
+                new += [op] if op.attrs.get("reverse") else tape_rows(op, aliases)
         block.ops = new
 
 
@@ -104,27 +105,18 @@ def _harmless(loop: ir.Op, group: list[tuple[ir.Op, ir.Value]]) -> bool:
         for d, i in enumerate(index_of(o)):
             form = linear(i)
             if form.coefficient(iv) in (1, -1) and all(
-                _outside(s, loop) for s, _ in form.without(iv).terms
+                outside(s, loop) for s, _ in form.without(iv).terms
             ):
                 own.add((d, form.terms, form.const))
         common = own if common is None else common & own
     return bool(common)
 
 
-def index_of(o: ir.Op) -> list[ir.Value]:
-    """The index of an access."""
-    return o.args[1:] if o.kind == "load" else o.args[1:-1]
-
-
-def _outside(v: ir.Value, loop: ir.Op) -> bool:
-    return v.home is None or not v.home.within(loop.blocks[0])
-
-
 # -- splitting ----------------------------------------------------------------------------------------------------
 
 
-def split(op: ir.Op, aliases: Aliases, uses: dict) -> list[ir.Op]:
-    """The loop, or several in its place: sums first, then one for each element added to, then what is overwritten."""
+def split(op: ir.Op, aliases: Aliases) -> list[ir.Op]:
+    """The loop, or several in its place: sums first, then one for each row added to, then what is overwritten."""
     ops = op.blocks[0].ops
     if any(o.blocks for o in ops):
         return [op]
@@ -132,20 +124,19 @@ def split(op: ir.Op, aliases: Aliases, uses: dict) -> list[ir.Op]:
     stores = [o for o in ops if o.kind == "store"]
     if not _crowded(accums) or not _splittable(ops, accums, stores, aliases):
         return [op]
-    parts: list[list[ir.Op]] = []
-    if op.phis:
-        parts.append([])
-    for a in accums:
-        parts.append([a])
-    if stores:
-        parts.append(stores)
-    slices = [_slice(ops, p, op.nexts if k == 0 and op.phis else []) for k, p in enumerate(parts)]
-    for s in slices[1:]:
-        if len(s) > SLICE_LIMIT or any(
-            o.kind == "apply" and o.attrs["fn"] not in functions.CHEAP for o in s
-        ):
-            return [op]
-    return [_part(op, s, k == 0 and bool(op.phis)) for k, s in enumerate(slices)]
+    sums = needed(ops, [], op.nexts) if op.phis else None
+    parts = [needed(ops, [a], []) for a in accums]
+    last = needed(ops, stores, []) if stores else None
+    again = [p for p in [sums, *parts, last] if p is not None][1:]
+    if not all(cheap(p, SLICE_LIMIT) for p in again):
+        return [op]
+    rows: dict[tuple, list[list[ir.Op]]] = defaultdict(list)
+    for k, p in enumerate(parts):
+        rows[row_of(p[-1], op) or (k,)].append(p)
+    out = [_with_sums(op, sums)] if sums is not None else []
+    for row in rows.values():
+        out += gather(op, row) if len(row) > 1 else [part(op, row[0])]
+    return out + ([part(op, last)] if last is not None else [])
 
 
 def _crowded(accums: list[ir.Op]) -> bool:
@@ -176,40 +167,19 @@ def _splittable(
     return all(isinstance(s.args[-1], ir.Const) for s in stores)
 
 
-def _slice(ops: list[ir.Op], wanted: list[ir.Op], values: list[ir.Value]) -> list[ir.Op]:
-    """The operations some of them depend on."""
-    need: set[Any] = {v for o in wanted for v in o.args} | set(values)
-    kept = []
-    for o in reversed(ops):
-        if o in wanted or any(r in need for r in o.results):
-            kept.append(o)
-            need.update(o.args)
-    return kept[::-1]
-
-
-def _part(op: ir.Op, ops: list[ir.Op], sums: bool) -> ir.Op:
-    """A loop over some of the operations; the one with the sums keeps the results."""
+def _with_sums(op: ir.Op, ops: list[ir.Op]) -> ir.Op:
+    """The part of a loop that carries its sums; it keeps the results."""
     block = op.blocks[0]
-    if sums:
-        new = ir.Op("for", op.args, [], dict(op.attrs), [ir.Block()], op.line)
-        new.results = op.results
-        for r in new.results:
-            r.op = new
-        new.blocks[0].params = block.params
-        for p in block.params:
-            p.block = new.blocks[0]
-        new.blocks[0].ops = ops
-        new.blocks[0].yields = block.yields
-        for o in ops:
-            o.block = new.blocks[0]
-        new.block = op.block
-        return new
-    new = ir.Op("for", op.args[:2], [], dict(op.attrs), [ir.Block()], op.line)
-    new.block = op.block
-    iv = block.params[0]
-    own = ir.Value(iv.type, iv.name, block=new.blocks[0])
-    new.blocks[0].params = [own]
-    mapping: dict[ir.Value, ir.Value] = {iv: own}
+    new = ir.Op("for", op.args, [], dict(op.attrs), [ir.Block()], op.line)
+    new.results = op.results
+    for r in new.results:
+        r.op = new
+    new.blocks[0].params = block.params
+    for p in block.params:
+        p.block = new.blocks[0]
+    new.blocks[0].ops = ops
+    new.blocks[0].yields = block.yields
     for o in ops:
-        ir.clone(o, mapping, new.blocks[0])
+        o.block = new.blocks[0]
+    new.block = op.block
     return new

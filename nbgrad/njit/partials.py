@@ -46,7 +46,10 @@ class Sym(Symbolic):
         if name == "mul" and any(ir.is_const(v, -1) for v in values):
             other = values[1] if ir.is_const(values[0], -1) else values[0]
             return Sym(self.b, apply(self.b, "neg", other), self.regular)
-        return Sym(self.b, apply(self.b, name, *values), self.regular)
+        out = apply(self.b, name, *values)
+        if not self.regular and out.op is not None:
+            out.op.attrs["singular"] = True
+        return Sym(self.b, out, self.regular)
 
     def traced(self, op: Any, args: Sequence[Any]) -> Sym:
         """An operator of the engine met this value."""
@@ -88,6 +91,11 @@ def operator_of(name: str) -> Any:
     return REGISTRY.get(RULES_OF.get(name, name)) if name not in FLAT else None
 
 
+def singular(op: ir.Op) -> bool:
+    """Whether partials of a function may be infinite where its cotangent is zero: its own, or those of its factors."""
+    return op.attrs["fn"] in SINGULAR or bool(op.attrs.get("singular"))
+
+
 def differentiable(name: str, i: int) -> bool:
     """Whether a function has a derivative with respect to argument ``i``."""
     if name == "gamma":
@@ -96,11 +104,13 @@ def differentiable(name: str, i: int) -> bool:
     return op is not None and op.differentiable and i < len(op.defined) and op.defined[i]
 
 
-def cotangent(b: ir.Builder, op: ir.Op, i: int, g: ir.Value) -> ir.Value:
-    """The contribution to argument ``i`` of an ``apply`` whose result has cotangent ``g``."""
+def cotangent(
+    b: ir.Builder, op: ir.Op, i: int, g: ir.Value, plain: bool = False
+) -> ir.Value:
+    """The contribution to argument ``i`` of an ``apply`` whose result has cotangent ``g``; ``plain``: zero need not win."""
     name = op.attrs["fn"]
     x = op.args[i]
-    regular = name not in SINGULAR
+    regular = plain or not singular(op)
     syms = [Sym(b, a, regular) for a in op.args]
     out = Sym(b, op.result, regular)
     if name == "gamma":
@@ -111,11 +121,14 @@ def cotangent(b: ir.Builder, op: ir.Op, i: int, g: ir.Value) -> ir.Value:
     if name in ("add", "sub", "neg", "radd"):
         c = Sym(b, apply(b, "neg", g) if name == "neg" or (name == "sub" and i == 1) else g)
     elif name in ("div", "zdiv") and not isinstance(op.result.type, types.Complex):
-        q = apply(b, "zdiv", cast(b, g, op.result.type), cast(b, op.args[1], op.result.type))
-        c = Sym(b, q if i == 0 else apply(b, "neg", apply(b, "zmul", q, op.result)))
+        g, below = cast(b, g, op.result.type), cast(b, op.args[1], op.result.type)
+        q = apply(b, "div" if plain else "zdiv", g, below)
+        scale = "mul" if plain else "zmul"
+        c = Sym(b, q if i == 0 else apply(b, "neg", apply(b, scale, q, op.result)))
     elif name == "mul":
         other = syms[1 - i]
-        c = Sym(b, g) * (other.emit("conj", other) if other.dtype.kind == "c" else other)
+        other = other.emit("conj", other) if other.dtype.kind == "c" else other
+        c = Sym(b, g, regular).emit("zmul", Sym(b, g, regular), other)
     else:
         c = contribution(operator_of(name), i, Sym(b, g, regular), syms, out)
     return cast(b, c.v, x.type)
@@ -124,13 +137,13 @@ def cotangent(b: ir.Builder, op: ir.Op, i: int, g: ir.Value) -> ir.Value:
 def tangent(b: ir.Builder, op: ir.Op, i: int, t: ir.Value) -> ir.Value:
     """The contribution of a tangent of argument ``i`` to the result's tangent."""
     name = op.attrs["fn"]
-    regular = name not in SINGULAR
+    regular = not singular(op)
     syms = [Sym(b, a, regular) for a in op.args]
     out, dx = Sym(b, op.result, regular), Sym(b, t, regular)
     if name in ("add", "sub", "neg", "radd"):
         return apply(b, "neg", t) if name == "neg" or (name == "sub" and i == 1) else t
     if name == "mul":
-        return apply(b, "mul", t, op.args[1 - i])
+        return apply(b, "mul" if regular else "zmul", t, op.args[1 - i])
     if name == "gamma":
         return (dx * (out * syms[0].emit("digamma", syms[0]))).v
     if _whole_power(op, i):

@@ -102,10 +102,40 @@ def radd(typingctx, x, y):
     return t(x, y), codegen
 
 
+@intrinsic
+def chosen(typingctx, condition, x, y):
+    """``x if condition else y``, both computed: without a jump, so that loops of it vectorise."""
+    t = typingctx.unify_types(x, y)
+    if not isinstance(t, types.Number | types.Boolean):
+        return None
+
+    def codegen(context, builder, signature, args):
+        u = context.cast(builder, args[1], signature.args[1], t)
+        v = context.cast(builder, args[2], signature.args[2], t)
+        return builder.select(args[0], u, v)
+
+    return t(types.boolean, x, y), codegen
+
+
 @njit(error_model="numpy")
 def zdiv(g, y):
     """``g / y``, and 0 where ``g`` is 0: the cotangent of a quotient's numerator."""
-    return g / y if g != 0 else g
+    return chosen(g != 0, g / y, g)  # type: ignore[call-arg]
+
+
+@njit(error_model="python")
+def checked_floordiv(x, y):
+    """``x // y`` of integers; raises for 0."""
+    return x // y
+
+
+@njit(error_model="python")
+def checked_mod(x, y):
+    """``x % y`` of integers; raises for 0."""
+    return x % y
+
+
+WHOLE = {"floordiv": checked_floordiv, "mod": checked_mod}
 
 
 @njit(inline="never")

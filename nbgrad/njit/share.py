@@ -51,6 +51,8 @@ def share(f: ir.Function) -> None:
             )
             if found is not None and found.type == op.result.type:
                 mapping[op.result] = found
+                if op.attrs.get("singular") and found.op is not None:
+                    found.op.attrs["singular"] = True
                 continue
             if k is not None:
                 scopes[-1][k] = op.result

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..errors import UnsupportedError
-from . import functions, ir, partials, scalars
+from . import ir, partials, scalars
 from .activity import Activity
 from .alias import Aliases
 from .simplify import simplify
@@ -170,7 +170,7 @@ class _Tangent:
 
     def product(self, op: ir.Op, x: ir.Value, q: ir.Value) -> ir.Value:
         """A product in which zero wins where the partial may be infinite."""
-        name = "zmul" if op.attrs["fn"] in functions.SINGULAR else "mul"
+        name = "zmul" if partials.singular(op) else "mul"
         return scalars.apply(self.b, name, x, q)
 
     @staticmethod
@@ -196,7 +196,7 @@ class _Tangent:
         for m in range(n + 1):
             a, b = self.coefficient(x, m), self.coefficient(y, n - m)
             if not ir.is_const(a, 0) and not ir.is_const(b, 0):
-                terms.append(scalars.apply(self.b, op.attrs["fn"], a, b))
+                terms.append(self.product(op, a, b))
         return self.total(terms, op)
 
     def quotient(self, op: ir.Op, n: int) -> ir.Value:

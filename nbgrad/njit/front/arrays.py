@@ -46,10 +46,10 @@ class Arrays(Writing, Slices, Expressions):
             if n == 0 and type(n) is int and ir.is_float(x.type):
                 return scalars.cast(self.b, ir.Const(1.0, types.float64), x.type)
             if n in (1, 2, 3, 4) and type(n) is int and not isinstance(x.type, types.Boolean):
+                if n in (1, 3):
+                    return x if n == 1 else self.apply("cube", x)
                 square = self.apply("mul", x, x)
-                return {1: x, 2: square}.get(n) or self.apply(
-                    "mul", square, x if n == 3 else square
-                )
+                return square if n == 2 else self.apply("mul", square, square)
             if n == -1 and ir.is_float(x.type):
                 return self.apply("reciprocal", x)
             if n == 0.5 and isinstance(x.type, types.Float):
@@ -211,42 +211,62 @@ class Arrays(Writing, Slices, Expressions):
 
     def gather(self, array: ir.Value, items: list[Any], node: ast.AST) -> Any:
         """A fancy index: a copy of the chosen elements."""
-        positions = [k for k, i in enumerate(items) if isinstance(i, ir.Value) and ir.is_array(i)]
-        chosen = items[positions[0]]
-        if len(positions) > 1:
-            return self.gather_many(array, items, positions, node)
-        if isinstance(chosen.type.dtype, types.Boolean):
-            if chosen.type.ndim > 1:
-                array = self.flat(array, node)
-                items, chosen = [self.flat(chosen, node)], self.flat(chosen, node)
-                positions = [0]
-            where = self.call_function(nonzero(), [chosen], {}, node)
-            items = [*items[: positions[0]], where, *items[positions[0] + 1 :]]
-            chosen = where
-        at = positions[0]
-        before, after = items[:at], items[at + 1 :]
-        view = self.slice_view(array, [*before, SliceOf(None, None, None), *after], node)
-        axis = sum(1 for i in before if not self.is_index(i))
-        sizes = self.shape(view)
-        inner = self.shape(chosen)
-        new = [*sizes[:axis], *inner, *sizes[axis + 1 :]]
+        view, sizes, where = self.fancy(array, items, node)
+        reads = (array, *(i for i in items if isinstance(i, ir.Value) and ir.is_array(i)))
+        element = lambda index: self.element(view, where(index))
+        return self.materialise(Lazy(element, tuple(sizes), array.type.dtype, reads))
 
-        def element(index: Sequence[ir.Value]) -> ir.Value:
-            i = self.element(chosen, list(index[axis : axis + len(inner)]))
-            return self.element(view, [*index[:axis], i, *index[axis + len(inner) :]])
+    def fancy(self, array: ir.Value, items: list[Any], node: ast.AST) -> tuple[Any, list, Any]:
+        """A fancy index as a view, the sizes of what is chosen, and the place in the view of an index into that."""
+        array, items = self.without_masks(array, items, node)
+        chosen = [k for k, i in enumerate(items) if isinstance(i, ir.Value)]
+        whole = SliceOf(None, None, None)
+        view = self.slice_view(
+            array, [whole if isinstance(i, ir.Value) else i for i in items], node
+        )
+        given = self.shape(view)
+        inner = self.broadcast(
+            [self.shape(items[k]) for k in chosen if ir.is_array(items[k])], node
+        )
+        parts = {k: self.operand(items[k], inner) for k in chosen}
+        together = chosen[-1] - chosen[0] == len(chosen) - 1
+        at = chosen[0] if together else 0  # where NumPy puts the dimensions of index arrays
+        others = [k for k in range(len(items)) if k not in parts]
+        before = sum(1 for k in others if k < at)
+        sizes = [given[k] for k in others]
+        sizes[before:before] = inner
 
-        return self.materialise(Lazy(element, tuple(new), array.type.dtype, (array, chosen)))
+        def where(index: Sequence[ir.Value]) -> list[ir.Value]:
+            mine = index[before : before + len(inner)]
+            rest = iter([*index[:before], *index[before + len(inner) :]])
+            return [parts[k](mine) if k in parts else next(rest) for k in range(len(items))]
 
-    def gather_many(
-        self, array: ir.Value, items: list[Any], positions: list[int], node: ast.AST
-    ) -> Any:
-        """Several integer arrays of one shape: ``a[i, j]``."""
-        if len(positions) != len(items):
-            raise self.refuse(node, "several index arrays together with slices", "Write a loop.")
-        sizes = self.broadcast([self.shape(i) for i in items], node)
-        parts = [self.operand(i, sizes) for i in items]
-        element = lambda index: self.element(array, [p(index) for p in parts])
-        return self.materialise(Lazy(element, tuple(sizes), array.type.dtype, (array, *items)))
+        return view, sizes, where
+
+    def without_masks(
+        self, array: ir.Value, items: list[Any], node: ast.AST
+    ) -> tuple[ir.Value, list[Any]]:
+        """Masks as positions; a mask of the whole array chooses from its flat elements."""
+        masks = [i for i in items if isinstance(i, ir.Value) and ir.is_array(i)]
+        if len(masks) == 1 and isinstance(masks[0].type.dtype, types.Boolean):
+            if masks[0].type.ndim > 1 and items[0] is masks[0]:
+                if masks[0].type.ndim != array.type.ndim:
+                    raise self.refuse(node, "a mask of some of the dimensions", "Write a loop.")
+                array, items = self.flat(array, node), [self.flat(masks[0], node)]
+        out, axis = [], -1
+        for i in items:
+            axis += not (isinstance(i, Py) and i.value is None)
+            if isinstance(i, ir.Value) and ir.is_array(i):
+                if isinstance(i.type.dtype, types.Boolean):
+                    i = self.call_function(nonzero(), [i], {}, node)
+                elif not isinstance(i.type.dtype, types.Integer):
+                    raise self.refuse(
+                        node, f"an index array of {i.type.dtype}", "Convert it with astype(int)."
+                    )
+            elif isinstance(i, ir.Value):
+                i = self.index(i, array, axis, node)
+            out.append(i)
+        return array, out
 
     # -- attributes --------------------------------------------------------------------------------------------------
     def array_attribute(self, a: Any, name: str, node: ast.AST) -> Any:
@@ -268,6 +288,9 @@ class Arrays(Writing, Slices, Expressions):
             return self.part_view(a, name, node)
         if name == "itemsize":
             return self.integer(a.type.dtype.bitwidth // 8)
+        if name == "nbytes":
+            size = self.array_attribute(a, "size", node)
+            return self.apply("mul", size, self.integer(a.type.dtype.bitwidth // 8))
         if name == "flat":
             return self.flat(a, node)
         if isinstance(a.type.dtype, types.Record) and name in a.type.dtype.fields:
