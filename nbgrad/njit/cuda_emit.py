@@ -121,6 +121,8 @@ class _KernelEmitter(_Emitter):
         whole = all(isinstance(t, types.Integer | types.Boolean) for t in kinds)
         if name == "radd":
             name = "add"
+        if name == "stop":
+            return args[0]
         if name in ("max", "min"):
             sign = ">" if name == "max" else "<"
             return f"({args[1]} if {args[1]} {sign} {args[0]} else {args[0]})"
@@ -131,6 +133,10 @@ class _KernelEmitter(_Emitter):
             return functions.TEXT[name].format(*args)
         dtypes = _unified(name, tuple(as_dtype(a.type).name for a in op.args))
         return f"{self.object(device_function(name, dtypes), name)}({', '.join(args)})"
+
+    def choice(self, condition: str, x: str, y: str) -> str:
+        """One of two numbers."""
+        return f"({x} if {condition} else {y})"
 
     @staticmethod
     def cast_text(t: Any, text: str) -> str:
@@ -157,6 +163,14 @@ class _KernelEmitter(_Emitter):
 
     def direct(self, args: Sequence[ir.Value]) -> bool:
         """Elements are always reached by a subscript."""
+        return False
+
+    def nest(self, op: ir.Op, sign: str) -> None:
+        """Copies are loops."""
+        self.loops(op, sign)
+
+    def hold(self, ops: Sequence[ir.Op]) -> bool:
+        """Stacks are columns: their places are taken one operation at a time."""
         return False
 
     # -- memory -------------------------------------------------------------------------------------------
@@ -342,20 +356,22 @@ def device_function(name: str, kinds: tuple[str, ...]) -> Any:
     """An operator of the engine as a device function that is inlined."""
     from kernels_cuda import _compat, scalar
 
-    from ..codegen.expr import emit, inputs
+    from ..codegen.expr import emit, inputs, m
     from ..op.base import REGISTRY
 
-    op = REGISTRY[functions.RULES_OF.get(name, name)]
+    plain = {"gamma": m.gamma, "round": m.rint}  # these are no operators
+    body = plain[name] if name in plain else REGISTRY[functions.RULES_OF.get(name, name)].body
     xs = inputs([np.dtype(k) for k in kinds])
-    out = op.body(*xs)
+    out = body(*xs)
     lines, results = emit(
         [out], lambda e, a: scalar.template(e.op, e.dtype, [x.dtype for x in e.args], list(a))
     )
-    body = "".join(f"    {line}\n" for line in lines)
-    text = f"def {name}({', '.join(e.value for e in xs)}):\n{body}    return {results[0]}\n"
+    written = "".join(f"    {line}\n" for line in lines)
+    own = f"{name}_"  # the body of 'complex' calls complex
+    text = f"def {own}({', '.join(e.value for e in xs)}):\n{written}    return {results[0]}\n"
     space: dict[str, Any] = {**scalar.namespace(), "__name__": __name__}
     exec(compile(text, f"<nbgrad cuda {name}>", "exec"), space)
-    return _compat.device_function(space[name])
+    return _compat.device_function(space[own])
 
 
 # -- which elements a thread has to itself ------------------------------------------------------------------------

@@ -13,25 +13,21 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from numba import njit, prange, types
-from numba.extending import overload
+from numba import njit, prange, typeof, types
 
 from . import fuse, ir, order, parallel, runtime
 from .emit import Source, emit
 from .front.build import Interpreter
 from .front.objects import Py, Tup, leaves
+from .pipeline import Generated
 from .share import share
 from .simplify import simplify
 from .storage import Storage
 from .tidy import fold
 
+OPTIONS: Any = {"error_model": "numpy", "nogil": True}
 # of functions that only compiled code calls
-INNER = {
-    "error_model": "numpy",
-    "nogil": True,
-    "no_cpython_wrapper": True,
-    "no_cfunc_wrapper": True,
-}
+INNER: Any = {**OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 _lock = threading.RLock()
 _texts: dict[str, str] = {}
 
@@ -103,8 +99,12 @@ def _bound(it: Interpreter, t: Transformation, args: list, kwargs: dict, node: A
     """Arguments of a call in the order of the parameters, defaults filled in."""
     out = [it.materialise(a) for a in args]
     kwargs = {k: it.materialise(a) for k, a in kwargs.items()}
-    for p in t.parameters[len(args) :]:
-        if p.name in kwargs:
+    for k, p in enumerate(t.parameters):
+        if p.kind is inspect.Parameter.VAR_POSITIONAL:
+            out[k:] = [Tup(tuple(out[k:]))]
+        elif k < len(out):
+            continue
+        elif p.name in kwargs:
             out.append(kwargs[p.name])
         elif p.default is not inspect.Parameter.empty:
             out.append(it.wrap(p.default, p.name, node))
@@ -114,26 +114,25 @@ def _bound(it: Interpreter, t: Transformation, args: list, kwargs: dict, node: A
 
 
 def _make(t: Transformation, cache: bool) -> Any:
-    names = [p.name for p in t.parameters]
-    space: dict[str, Any] = {}
-    text = f"def stub({', '.join(names)}):\n    raise NotImplementedError\n"
-    text += f"def typed({', '.join(names)}):\n    return implement([{', '.join(names)}])\n"
-    space["implement"] = lambda arg_types: _implement(t, arg_types, out._cache.suffix)
-    exec(compile(text, "<nbgrad.njit>", "exec"), space)
-    options: Any = {**options_of(t.function), **INNER}
-    overload(space["stub"], strict=False, jit_options=options)(space["typed"])
     name = _identifier(t.name)
-    text = f"def {name}({', '.join(names)}):\n    return stub({', '.join(names)})\n"
-    made = _function(text, name, {"stub": space["stub"]})
+    text = f"def {name}({_signature(t)}):\n    raise NotImplementedError\n"
+    made = _function(text, name, {})
     made.__defaults__ = (
         tuple(p.default for p in t.parameters if p.default is not inspect.Parameter.empty) or None
     )
     made.__doc__ = (
         f"{t.name}: a derivative of '{getattr(t.function, '__name__', 'f')}' made by nbgrad.njit."
     )
-    out = njit(error_model="numpy", nogil=True)(made)
+    out: Any = njit(pipeline_class=Generated, **options_of(t.function), **OPTIONS)(made)
+    made._nbgrad_body = lambda arg_types: _implement(t, arg_types, out._cache.suffix)
     out._cache = Storage(made, lambda: (t.name, t.function, t.options, text), cache)
     return out
+
+
+def _signature(t: Transformation) -> str:
+    """The parameters as text."""
+    star = {inspect.Parameter.VAR_POSITIONAL: "*"}
+    return ", ".join(star.get(p.kind, "") + p.name for p in t.parameters)
 
 
 def _identifier(name: str) -> str:
@@ -184,14 +183,18 @@ def _implement(t: Transformation, arg_types: list[Any], suffix: str) -> Any:
         values = source.results
     result = _rebuilt(compiled.result, iter(values), space)
     text = (
-        "\n".join([f"def implementation({', '.join(names)}):", *lines, f"    return {result}"])
-        + "\n"
+        "\n".join([f"def implementation({_signature(t)}):", *lines, f"    return {result}"]) + "\n"
     )
     return _function(text, "implementation", space, suffix)
 
 
 def _plain(t: Any) -> Any:
-    """A literal number is a number: the program serves all values."""
+    """A literal number is a number, a float as default an argument like others: the program serves all values.
+
+    Flags, whole numbers, texts and None left out are known: kinds may hang on them, as for Numba.
+    """
+    if isinstance(t, types.Omitted) and not isinstance(t.value, int | str | None):
+        t = typeof(t.value)
     return types.unliteral(t) if isinstance(t, types.IntegerLiteral | types.BooleanLiteral) else t
 
 
@@ -209,7 +212,11 @@ def _rebuilt(obj: Any, it: Any, space: dict[str, Any]) -> str:
     if isinstance(obj, ir.Value):
         return next(it)
     if isinstance(obj, Py):
-        return repr(obj.value)
+        if obj.value is None or isinstance(obj.value, str):
+            return repr(obj.value)
+        name = f"object_{len(space)}"
+        space[name] = obj.value
+        return name
     items = [_rebuilt(x, it, space) for x in obj.items]
     if obj.cls not in (None, tuple) and hasattr(obj.cls, "_fields"):
         name = f"cls_{obj.cls.__name__}"

@@ -17,10 +17,11 @@ import numpy as np
 from numba import types
 from numba.np.numpy_support import as_dtype
 
-from . import functions, ir, parallel_atomic, runtime, scalars
+from . import functions, ir, runtime, runtime_arrays, scalars
 from .bounds import LowerBounds
 from .calls import Fixed
 from .emit_control import Control
+from .emit_memory import Memory
 
 MAX_TEXT = 160
 RESERVED = {
@@ -41,9 +42,15 @@ RESERVED = {
     "grow",
     "radd",
     "zdiv",
+    "chosen",
     "print",
     "len",
     "atomic_add",
+    "empty",
+    "zeros",
+    "window",
+    "larger",
+    "smaller",
 }
 
 
@@ -79,7 +86,7 @@ def emit(
     return _Emitter(f, prange, taken, unchecked).run()
 
 
-class _Emitter(Control):
+class _Emitter(Control, Memory):
     def __init__(
         self, f: ir.Function, prange: bool, taken: Sequence[str] = (), unchecked: bool = True
     ):
@@ -93,6 +100,7 @@ class _Emitter(Control):
         self.uses: Counter = Counter()
         self.tapes: dict[ir.Value, str] = {}
         self.inlined: set[ir.Op] = set()
+        self.held: set[ir.Op] = set()  # printed with the operation before
         self.low = LowerBounds()
         self.unchecked = unchecked
         for op in ir.walk(f.body):
@@ -221,20 +229,27 @@ class _Emitter(Control):
         args = [self.value(a) for a in op.args]
         if name in ("radd", "zdiv"):
             self.names[name] = getattr(runtime, name)
+        if name in ("max", "min") and isinstance(op.result.type, types.Integer):
+            name = "larger" if name == "max" else "smaller"
+            self.names[name] = getattr(runtime_arrays, name)
+            return f"{name}({', '.join(args)})"
         if name == "conj" and not isinstance(op.args[0].type, types.Complex):
             return args[0]
+        if op.attrs.get("raises"):
+            return f"{self.object(runtime.WHOLE[name], 'checked_' + name)}({', '.join(args)})"
         if name in functions.TEXT:
             return functions.TEXT[name].format(*args)
         kinds = tuple(as_dtype(a.type).name for a in op.args)
         if name in ("keep", "drop"):
             zero = self.literal(scalars.zero(op.result.type))
-            return (
-                f"({args[1]} if {args[0]} else {zero})"
-                if name == "keep"
-                else f"({zero} if {args[0]} else {args[1]})"
-            )
+            return self.choice(args[0], *((args[1], zero) if name == "keep" else (zero, args[1])))
         helper = runtime.scalar_helper(name, _unified(name, kinds))
         return f"{self.object(helper, name)}({', '.join(args)})"
+
+    def choice(self, condition: str, x: str, y: str) -> str:
+        """One of two numbers, both computed."""
+        self.names["chosen"] = runtime.chosen
+        return f"chosen({condition}, {x}, {y})"
 
     @staticmethod
     def cast_text(t: Any, text: str) -> str:
@@ -247,33 +262,12 @@ class _Emitter(Control):
         }
         return f"{simple[t]}({text})" if t in simple else f"np.{t.name}({text})"
 
-    def element(self, args: Sequence[ir.Value]) -> str:
-        """``array[index]``."""
-        array, index = args[0], [self.value(i) for i in args[1:]]
-        if self.direct(args):
-            self.names["get"] = runtime.get
-            return f"get({self.value(array)}, {_index_text(index)})"
-        return f"{self.value(array)}[{', '.join(index) or '()'}]"
-
-    def direct(self, args: Sequence[ir.Value]) -> bool:
-        """Whether an element can be reached without a test of the index's sign."""
-        array, index = args[0], args[1:]
-        kind = isinstance(
-            array.type.dtype, types.Float | types.Integer | types.Boolean | types.Complex
-        )
-        return array in self.tapes or (
-            self.unchecked and kind and bool(index) and all(self.low.nonnegative(i) for i in index)
-        )
-
-    def plain_element(self, args: Sequence[ir.Value]) -> str:
-        """``array[index]`` as the target of an assignment."""
-        index = [self.value(i) for i in args[1:]]
-        return f"{self.value(args[0])}[{', '.join(index) or '()'}]"
-
     # -- statements --------------------------------------------------------------------------------------------
     def block(self, block: ir.Block) -> None:
         """The operations of a block."""
-        for op in block.ops:
+        for k, op in enumerate(block.ops):
+            if op in self.held or self.hold(block.ops[k : k + 3]):
+                continue
             if op in self.inlined:
                 text = self.expression(op)
                 if len(text) <= MAX_TEXT:
@@ -289,132 +283,6 @@ class _Emitter(Control):
         self.put(f"{self.name(op.result)} = {text}")
 
     op_cast = op_load = op_apply
-
-    def op_store(self, op: ir.Op) -> None:
-        """Write an element."""
-        *where, v = op.args
-        if self.direct(where):
-            self.written("put", where, v)
-        else:
-            self.put(f"{self.plain_element(where)} = {self.value(v)}")
-
-    def op_accum(self, op: ir.Op) -> None:
-        """Add to an element."""
-        *where, v = op.args
-        if op.attrs.get("atomic"):
-            self.atomic_add(where[0], [self.value(i) for i in where[1:]], self.value(v))
-        elif self.direct(where):
-            self.written("add_to", where, v)
-        else:
-            self.put(f"{self.plain_element(where)} += {self.value(v)}")
-
-    def atomic_add(self, array: ir.Value, index: Sequence[str], v: str) -> None:
-        """Add to an element that others may add to at the same time."""
-        self.names["atomic_add"] = parallel_atomic.atomic_add
-        self.put(f"atomic_add({self.value(array)}, ({', '.join(index)},), {v})")
-
-    def written(self, name: str, where: Sequence[ir.Value], v: ir.Value) -> None:
-        """A write without a test of the index's sign."""
-        self.names[name] = getattr(runtime, name)
-        index = [self.value(i) for i in where[1:]]
-        self.put(f"{name}({self.value(where[0])}, {_index_text(index)}, {self.value(v)})")
-
-    def op_alloc(self, op: ir.Op) -> None:
-        """A new array."""
-        t = op.result.type
-        sizes = ", ".join(self.value(s) for s in op.args)
-        shape = sizes if len(op.args) == 1 else f"({sizes})"
-        maker = "zeros" if op.attrs.get("fill") == 0 else "empty"
-        self.put(f"{self.name(op.result)} = np.{maker}({shape}{self.dtype(t.dtype)})")
-
-    def dtype(self, t: Any) -> str:
-        """A dtype argument."""
-        if t == types.float64:
-            return ""
-        if isinstance(t, types.Record):
-            return f", {self.object(as_dtype(t), 'record')}"
-        return f", np.{'bool_' if isinstance(t, types.Boolean) else t.name}"
-
-    def op_frozen(self, op: ir.Op) -> None:
-        """A captured array."""
-        self.put(
-            f"{self.name(op.result)} = {self.object(op.attrs['value'], 'global_' + op.result.name)}"
-        )
-
-    def op_shape(self, op: ir.Op) -> None:
-        """A size."""
-        self.text[op.result] = f"{self.value(op.args[0])}.shape[{op.attrs['axis']}]"
-        if self.uses[op.result] > 1 or not op.args[0].name:
-            text = self.text[op.result]
-            self.put(f"{self.name(op.result)} = {text}")
-
-    def op_view(self, op: ir.Op) -> None:
-        """A view."""
-        spec: ir.View = op.attrs["spec"]
-        a = self.value(op.args[0])
-        rest = iter([self.value(v) for v in op.args[1:]])
-        if spec.kind == "index":
-            parts = []
-            for p in spec.parts:
-                if p[0] == "n":
-                    parts.append("None")
-                elif p[0] == "i":
-                    parts.append(next(rest))
-                else:
-                    text = ":".join(next(rest) if given else "" for given in p[1:3])
-                    parts.append(text + (f":{next(rest)}" if p[3] else ""))
-            while len(parts) > 1 and parts[-1] == ":":
-                parts.pop()  # Numba takes a[i] for contiguous, a[i, :] not
-            text = f"{a}[{', '.join(parts)}]"
-        elif spec.kind == "T":
-            straight = spec.axes == tuple(reversed(range(len(spec.axes))))
-            text = f"{a}.T" if straight else f"np.transpose({a}, {spec.axes})"
-        elif spec.kind == "reshape":
-            sizes = list(rest)
-            text = (
-                f"{a}.reshape({', '.join(sizes)})"
-                if len(sizes) != 1
-                else f"{a}.reshape({sizes[0]})"
-            )
-        elif spec.kind == "field":
-            text = f"{a}[{spec.name!r}]"
-        elif spec.kind == "tape":
-            at, *sizes = list(rest)
-            total = " * ".join(sizes)
-            text = f"{a}[{at} : {at} + {total}].reshape(({', '.join(sizes)},))"
-        else:
-            text = f"{a}.{spec.kind}"
-        self.put(f"{self.name(op.result)} = {text}")
-
-    def op_copy(self, op: ir.Op) -> None:
-        """``destination[...] = source``, element by element."""
-        self.nest(op, "=")
-
-    def op_add(self, op: ir.Op) -> None:
-        """``destination += source``, element by element."""
-        self.nest(op, "+=")
-
-    def nest(self, op: ir.Op, sign: str) -> None:
-        """A loop nest over two arrays."""
-        dst, src = (self.value(a) for a in op.args)
-        index = []
-        depth = self.depth
-        for k in range(op.args[0].type.ndim):
-            i = self.name(ir.Value(types.intp, f"k{k}"))
-            self.put(f"for {i} in range({dst}.shape[{k}]):")
-            index.append(i)
-            self.depth += 1
-        where = ", ".join(index) or "()"
-        t = op.args[0].type.dtype
-        if isinstance(t, types.Record) and sign == "+=":
-            for name in t.fields:
-                if ir.is_float(t.typeof(name)):
-                    self.put(f"{dst}[{name!r}][{where}] += {src}[{name!r}][{where}]")
-        elif op.attrs.get("atomic"):
-            self.atomic_add(op.args[0], index, f"{src}[{where}]")
-        else:
-            self.put(f"{dst}[{where}] {sign} {src}[{where}]")
-        self.depth = depth
 
     def op_call(self, op: ir.Op) -> None:
         """An opaque call."""
@@ -440,6 +308,7 @@ class _Emitter(Control):
     def op_check(self, op: ir.Op) -> None:
         """A condition that must hold."""
         error, text = op.attrs["error"], op.attrs["message"]
+        error = error if isinstance(error, str) else self.object(error, error.__name__)
         c = op.args[0]
         raised = f"raise {error}({text!r})"
         if isinstance(c, ir.Const):
@@ -467,10 +336,6 @@ def _target(t: Any, names: Iterator[str]) -> str:
         items = [_target(i, names) for i in t.types]
         return f"({', '.join(items)},)" if items else "_"
     return "_" if isinstance(t, types.NoneType) else next(names)
-
-
-def _index_text(index: Sequence[str]) -> str:
-    return index[0] if len(index) == 1 else f"({', '.join(index)})"
 
 
 def _balanced(text: str) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 from numba import types
 
-from . import ir, runtime
+from . import ir, runtime, runtime_arrays
 
 
 class Control:
@@ -19,6 +19,10 @@ class Control:
     put: Any
     block: Any
     dtype: Any
+    maker: Any
+    object: Any
+    uses: Any
+    held: set[ir.Op]
     expression: Any
     text: dict[ir.Value, str]
     names: dict[str, Any]
@@ -33,7 +37,7 @@ class Control:
         """A stack of numbers: an array, and how much of it is in use."""
         n = self.name(op.result)
         self.tapes[op.result] = f"{n}_used"
-        self.put(f"{n} = np.empty(0{self.dtype(op.result.type.dtype)})")
+        self.put(f"{n} = {self.maker('empty')}(0{self.dtype(op.result.type.dtype)})")
         self.put(f"{n}_used = 0")
 
     def op_push(self, op: ir.Op) -> None:
@@ -45,6 +49,27 @@ class Control:
         self.put(f"{used} += {self.value(op.args[1])}")
         self.put(f"if {used} > {t}.size:")
         self.put(f"    {t} = grow({t}, {used})")
+
+    def hold(self, ops: Sequence[ir.Op]) -> bool:
+        """An array put on a tape: new places, which are seen as an array, which is a copy; prints all three."""
+        if [o.kind for o in ops] != ["push", "view", "copy"]:
+            return False
+        push, view, copy = ops
+        place = push.result
+        if view.args[:2] != [push.args[0], place] or copy.args[0] is not view.result:
+            return False
+        if self.uses[place] != 1 or self.uses[view.result] != 1:
+            return False
+        source = copy.args[1]
+        if isinstance(source.type.dtype, types.Record):
+            return False
+        helper = runtime_arrays.hold(source.type.ndim)
+        name = self.object(helper, helper.__name__)
+        t, used = self.value(push.args[0]), self.tapes[push.args[0]]
+        self.put(f"{t} = {name}({t}, {used}, {self.value(source)})")
+        self.put(f"{used} += {self.value(push.args[1])}")
+        self.held |= {view, copy}
+        return True
 
     def op_pop(self, op: ir.Op) -> None:
         """Places given back."""

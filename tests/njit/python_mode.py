@@ -33,17 +33,42 @@ def add_to(array, index, value):
     array[checked(index)] += value
 
 
+def copied(target, source):
+    target[...] = source
+
+
+def added(target, source):
+    target += source
+
+
+def held(tape, used, array):
+    out = np.empty(max(tape.size, used + array.size), tape.dtype)
+    out[: tape.size] = tape
+    out[used : used + array.size] = array.ravel()
+    return out
+
+
 INTRINSICS = {
+    "empty": np.empty,
+    "zeros": np.zeros,
+    "window": lambda tape, at, n: tape[at : at + np.prod(n, dtype=int)].reshape(n),
+    "larger": max,
+    "smaller": min,
+    **{f"copy_{rank}": copied for rank in range(6)},
+    **{f"add_{rank}": added for rank in range(6)},
+    **{f"hold_{rank}": held for rank in range(6)},
     "get": get,
     "put": put,
     "add_to": add_to,
     "radd": lambda x, y: x + y,
+    "zdiv": lambda g, y: g / y if g != 0 else g,
+    "chosen": lambda c, x, y: x if c else y,
     "disjoint": lambda x, y: not np.may_share_memory(x, y),
 }
 
 
-def call(derivative, *args):
-    """What ``derivative(*args)`` gives, by its program as Python."""
+def call(derivative, *args, names=None):
+    """What ``derivative(*args)`` gives, by its program as Python; ``names`` replace those the program uses."""
     transformation = derivative._nbgrad_transformation
     omitted = [types.Omitted(p.default) for p in transformation.parameters[len(args) :]]
     kinds = [numba.typeof(a) for a in args] + omitted
@@ -51,6 +76,7 @@ def call(derivative, *args):
     source = compiled.source
     space = {"np": np, "math": math, "prange": range, **source.names}
     space.update({name: f for name, f in INTRINSICS.items() if name in source.names})
+    space.update(names or {})
     exec(compile(source.text, f"<{source.name}>", "exec"), space)
     with np.errstate(all="ignore"):
         out = space[source.name](*(v for o, a in zip(objects, args) for v in parameters(o, a)))
