@@ -6,9 +6,11 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 from numba import njit as numba_njit
 from numba import typeof, types
 from numba.core.dispatcher import Dispatcher
+from numba.core.errors import NumbaError
 
 from ..errors import ArgumentError, DTypeError, UnsupportedError, message
 from . import (  # noqa: F401  (the library registers NumPy's functions)
@@ -17,6 +19,7 @@ from . import (  # noqa: F401  (the library registers NumPy's functions)
     library,
     report,
 )
+from .called import Derivative, as_kind
 from .checks import kind_of
 from .door import Transformation, dispatcher, program
 from .front.objects import Tup
@@ -38,27 +41,27 @@ def _checked(name: str, f: Any, argnums: Any) -> tuple[Any, Any]:
                 )
             )
         f = numba_njit(f)
-    if isinstance(argnums, bool) or not isinstance(argnums, int | tuple | list):
-        raise ArgumentError(
-            message(f"njit.{name}", "argnums", repr(argnums), "an int or a tuple of ints")
-        )
-    if not isinstance(argnums, int):
-        argnums = tuple(argnums)
-        if (
-            not argnums
-            or len(set(argnums)) != len(argnums)
-            or not all(type(k) is int for k in argnums)
-        ):
-            raise ArgumentError(message(f"njit.{name}", "argnums", argnums, "different positions"))
     parameters = inspect.signature(f.py_func).parameters.values()
-    count = len(parameters)
-    if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
-        raise UnsupportedError(
-            f"njit.{name}: '{f.__name__}' takes any number of arguments (*args); expected named parameters. "
-            "Write them out, or pass a tuple."
-        )
-    for k in (argnums,) if isinstance(argnums, int) else argnums:
-        if not -count <= k < count:
+    for p in parameters:
+        if p.kind in (p.VAR_KEYWORD, p.KEYWORD_ONLY):
+            raise UnsupportedError(
+                f"njit.{name}: '{f.__name__}' takes '{p.name}' by keyword only; expected parameters that have "
+                "positions, as Numba does. Remove the '*' or '**'."
+            )
+    open_end = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    return f, _positions(name, f, argnums, None if open_end else len(parameters))
+
+
+def _positions(name: str, f: Any, argnums: Any, count: int | None) -> Any:
+    """Checked argnums: an int, or a tuple of different positions."""
+    single = not isinstance(argnums, tuple | list)
+    items = (argnums,) if single else tuple(argnums)
+    for k in items:
+        if isinstance(k, bool) or not isinstance(k, int | np.integer):
+            raise ArgumentError(
+                message(f"njit.{name}", "argnums", repr(argnums), "an int or a tuple of ints")
+            )
+        if count is not None and not -count <= k < count:
             raise ArgumentError(
                 message(
                     f"njit.{name}",
@@ -67,13 +70,16 @@ def _checked(name: str, f: Any, argnums: Any) -> tuple[Any, Any]:
                     f"a position among the {count} arguments of '{f.__name__}'",
                 )
             )
-    return f, argnums
+    places = [int(k) if count is None else int(k) % count for k in items]
+    if not items or len(set(places)) != len(places):
+        raise ArgumentError(message(f"njit.{name}", "argnums", argnums, "different positions"))
+    return int(argnums) if single else tuple(map(int, items))
 
 
 def _parameters(f: Any) -> list[inspect.Parameter]:
     """The parameters of a function, for a derivative called like it."""
     return [
-        p.replace(kind=p.POSITIONAL_OR_KEYWORD)
+        p if p.kind is p.VAR_POSITIONAL else p.replace(kind=p.POSITIONAL_OR_KEYWORD)
         for p in inspect.signature(python_function(f)).parameters.values()
     ]
 
@@ -83,11 +89,25 @@ def _named(*names: str) -> list[inspect.Parameter]:
 
 
 def _transformation(
-    name: str, f: Any, handler: Callable, parameters: list, options: tuple, cache: bool
+    name: str,
+    f: Any,
+    handler: Callable,
+    parameters: list,
+    options: tuple,
+    cache: bool,
+    maker: Callable,
 ) -> Any:
-    return dispatcher(
-        Transformation(f"{name}_{f.__name__}", f, handler, parameters, options), cache
-    )
+    """The derivative; ``maker(f, *options)`` makes it again."""
+    if parameters[-1].kind is inspect.Parameter.VAR_POSITIONAL:
+        inner = handler
+        handler = lambda it, args: inner(it, [*args[:-1], *args[-1].items])
+    t = Transformation(f"{name}_{f.__name__}", f, handler, parameters, options)
+    made = dispatcher(t, cache)
+    return as_kind(made, Derivative, lambda: (_again, maker, f, options, cache))
+
+
+def _again(maker: Callable, f: Any, options: tuple, cache: bool) -> Any:
+    return maker(f, *options, cache=cache)
 
 
 def grad(f: Callable, argnums: ArgNums = 0, has_aux: bool = False, *, cache: bool = True) -> Any:
@@ -116,7 +136,7 @@ def grad(f: Callable, argnums: ArgNums = 0, has_aux: bool = False, *, cache: boo
     def handler(it: Any, args: list[Any]) -> Any:
         return derive.gradient(it, f, args, argnums, has_aux, False, "grad")
 
-    return _transformation("grad", f, handler, _parameters(f), (argnums, has_aux), cache)
+    return _transformation("grad", f, handler, _parameters(f), (argnums, has_aux), cache, grad)
 
 
 def value_and_grad(
@@ -128,7 +148,9 @@ def value_and_grad(
     def handler(it: Any, args: list[Any]) -> Any:
         return derive.gradient(it, f, args, argnums, has_aux, True, "value_and_grad")
 
-    return _transformation("value_and_grad", f, handler, _parameters(f), (argnums, has_aux), cache)
+    return _transformation(
+        "value_and_grad", f, handler, _parameters(f), (argnums, has_aux), cache, value_and_grad
+    )
 
 
 def vjp(f: Callable, argnums: ArgNums = 0, *, cache: bool = True) -> Any:
@@ -143,7 +165,7 @@ def vjp(f: Callable, argnums: ArgNums = 0, *, cache: bool = True) -> Any:
     def handler(it: Any, args: list[Any]) -> Any:
         return derive.pullback(it, f, _items("vjp", args[0]), args[1], argnums)
 
-    return _transformation("vjp", f, handler, _named("args", "cotangent"), (argnums,), cache)
+    return _transformation("vjp", f, handler, _named("args", "cotangent"), (argnums,), cache, vjp)
 
 
 def _items(name: str, x: Any) -> list[Any]:
@@ -164,7 +186,7 @@ def jvp(f: Callable, argnums: ArgNums = 0, *, cache: bool = True) -> Any:
     def handler(it: Any, args: list[Any]) -> Any:
         return derive.pushforward(it, f, _items("jvp", args[0]), args[1], argnums, 1, "jvp")
 
-    return _transformation("jvp", f, handler, _named("args", "tangents"), (argnums,), cache)
+    return _transformation("jvp", f, handler, _named("args", "tangents"), (argnums,), cache, jvp)
 
 
 def jet(f: Callable, order: int, argnums: ArgNums = 0, *, cache: bool = True) -> Any:
@@ -177,7 +199,7 @@ def jet(f: Callable, order: int, argnums: ArgNums = 0, *, cache: bool = True) ->
         return derive.pushforward(it, f, _items("jet", args[0]), args[1], argnums, order, "jet")
 
     return _transformation(
-        f"jet{order}", f, handler, _named("args", "tangents"), (argnums, order), cache
+        f"jet{order}", f, handler, _named("args", "tangents"), (order, argnums), cache, jet
     )
 
 
@@ -188,7 +210,7 @@ def hvp(f: Callable, argnums: ArgNums = 0, *, cache: bool = True) -> Any:
     def handler(it: Any, args: list[Any]) -> Any:
         return derive.hessian_product(it, f, _items("hvp", args[0]), args[1], argnums)
 
-    return _transformation("hvp", f, handler, _named("args", "v"), (argnums,), cache)
+    return _transformation("hvp", f, handler, _named("args", "v"), (argnums,), cache, hvp)
 
 
 def jacrev(f: Callable, argnums: ArgNums = 0, *, cache: bool = True) -> Any:
@@ -198,7 +220,7 @@ def jacrev(f: Callable, argnums: ArgNums = 0, *, cache: bool = True) -> Any:
     def handler(it: Any, args: list[Any]) -> Any:
         return jacobians.jacrev(it, f, args, argnums)
 
-    return _transformation("jacrev", f, handler, _parameters(f), (argnums,), cache)
+    return _transformation("jacrev", f, handler, _parameters(f), (argnums,), cache, jacrev)
 
 
 def jacfwd(f: Callable, argnums: ArgNums = 0, *, cache: bool = True) -> Any:
@@ -208,7 +230,7 @@ def jacfwd(f: Callable, argnums: ArgNums = 0, *, cache: bool = True) -> Any:
     def handler(it: Any, args: list[Any]) -> Any:
         return jacobians.jacfwd(it, f, args, argnums)
 
-    return _transformation("jacfwd", f, handler, _parameters(f), (argnums,), cache)
+    return _transformation("jacfwd", f, handler, _parameters(f), (argnums,), cache, jacfwd)
 
 
 def hessian(f: Callable, argnums: ArgNums = 0, *, cache: bool = True) -> Any:
@@ -221,7 +243,7 @@ def hessian(f: Callable, argnums: ArgNums = 0, *, cache: bool = True) -> Any:
     def handler(it: Any, args: list[Any]) -> Any:
         return jacobians.hessian(it, f, args, argnums)
 
-    return _transformation("hessian", f, handler, _parameters(f), (argnums,), cache)
+    return _transformation("hessian", f, handler, _parameters(f), (argnums,), cache, hessian)
 
 
 def show_source(g: Any, *args: Any) -> str:
@@ -246,14 +268,33 @@ def _program(name: str, g: Any, args: Sequence[Any]) -> Any:
                 "Pass grad(f), not f.",
             )
         )
-    full = list(args) + [p.default for p in t.parameters[len(args) :]]
+    args = list(args)
+    for k, p in enumerate(t.parameters):
+        if p.kind is p.VAR_POSITIONAL:
+            args[k:] = [types.Tuple([_type_of(name, a) for a in args[k:]])]
+    full = args + [p.default for p in t.parameters[len(args) :]]
     if any(a is inspect.Parameter.empty for a in full) or len(full) > len(t.parameters):
         raise ArgumentError(
             message(
                 f"njit.{name}",
-                "the arguments",
-                f"{len(args)} of them",
+                "the number of arguments",
+                len(args),
                 f"{len(t.parameters)}, those of a call",
             )
         )
-    return program(t, [a if isinstance(a, types.Type) else typeof(a) for a in full])[0]
+    return program(t, [_type_of(name, a) for a in full])[0]
+
+
+def _type_of(name: str, x: Any) -> Any:
+    """Numba's type of an argument, or itself if it is one."""
+    try:
+        return x if isinstance(x, types.Type) else typeof(x)
+    except (ValueError, NumbaError):
+        raise DTypeError(
+            message(
+                f"njit.{name}",
+                "an argument",
+                f"a {type(x).__name__}",
+                "numbers, NumPy arrays, tuples of them, or Numba types",
+            )
+        ) from None

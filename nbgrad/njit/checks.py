@@ -10,6 +10,7 @@ from numba import types
 from ..errors import ArgumentError, DTypeError, message
 from . import ir
 from .front.build import Built, Interpreter
+from .front.kinds import dtype_of
 from .front.objects import Py, Tup, Undefined, leaves
 
 
@@ -33,10 +34,10 @@ def check_differentiable(name: str, x: Any, k: int) -> None:
         from .front.base import describe
 
         given = (
-            str(parts[0].type)
-            if parts
-            else f"not usable: {x.why}"
+            x.why.removeprefix("it is ")
             if isinstance(x, Undefined)
+            else str(parts[0].type)
+            if parts
             else describe(x)
         )
         raise DTypeError(
@@ -45,7 +46,9 @@ def check_differentiable(name: str, x: Any, k: int) -> None:
                 f"argument {k}",
                 given,
                 "floating-point numbers or arrays",
-                "Pass a float (2.0 instead of 2), or choose another argument with argnums.",
+                x.instead
+                if isinstance(x, Undefined)
+                else "Pass a float (2.0 instead of 2), or choose another argument with argnums.",
             )
         )
 
@@ -86,6 +89,19 @@ def kind_of(x: Any) -> str:
     return describe(x)
 
 
+def check_written(name: str, written: Sequence[ir.Value]) -> None:
+    """Raise for a function without result that writes to nothing, either."""
+    if not written:
+        raise DTypeError(
+            message(
+                f"njit.{name}",
+                "the function's result",
+                "None, and it writes to no argument of floating dtype",
+                "numbers or arrays, returned or written",
+            )
+        )
+
+
 def check_count(name: str, given: int, expected: int) -> None:
     """Raise if a cotangent or tangent does not have the structure of what it belongs to."""
     if given != expected:
@@ -102,6 +118,16 @@ def check_count(name: str, given: int, expected: int) -> None:
 def check_kind(name: str, v: ir.Value, t: ir.Value, what: str) -> None:
     """Raise if a tangent or cotangent is a number where an array is needed, or has other dimensions."""
     alike = ir.is_array(v) == ir.is_array(t) and (not ir.is_array(v) or v.type.ndim == t.type.ndim)
+    if isinstance(dtype_of(t), types.Complex) and not isinstance(dtype_of(v), types.Complex):
+        raise DTypeError(
+            message(
+                f"njit.{name}",
+                f"the {what}",
+                f"complex ({kind_of(t)})",
+                f"real numbers, like {kind_of(v)}",
+                "Take real of it.",
+            )
+        )
     if not alike:
         raise ArgumentError(
             message(

@@ -15,6 +15,7 @@ from numba.extending import overload
 
 from ..errors import ArgumentError, AutogradError, DTypeError, message
 from . import ir, rules, scalars
+from .called import Remade, as_kind
 from .front.objects import Lazy, Py, Range, Tup, leaves, rebuild
 
 
@@ -27,8 +28,11 @@ def _dispatcher(name: str, f: Any) -> Any:
                 f"njit.{name}", "the function", type(f).__name__, "an @njit function or a plain one"
             )
         )
-    options = {k: v for k, v in getattr(f, "targetoptions", {}).items() if k != "nopython"}
-    return numba_njit(**options)(py)
+    return numba_njit(**_options(f))(py)
+
+
+def _options(f: Any) -> dict[str, Any]:
+    return {k: v for k, v in getattr(f, "targetoptions", {}).items() if k != "nopython"}
 
 
 def _compiled(f: Any) -> Any:
@@ -65,6 +69,7 @@ def custom_jvp(f: Callable) -> Any:
 
 def _with_rules(made: Any) -> Any:
     made._nbgrad_rules = {}
+    options = _options(made)
 
     def defvjp(fwd: Callable, bwd: Callable) -> None:
         """Set the reverse rule."""
@@ -76,8 +81,16 @@ def _with_rules(made: Any) -> Any:
         return rule
 
     made.defvjp, made.defjvp = defvjp, defjvp
+    as_kind(made, Remade, lambda: (_with_given_rules, made.py_func, options, made._nbgrad_rules))
     made._nbgrad_front = lambda it, args, kwargs, node: _call(made, it, args, kwargs, node)
     made._nbgrad_identity = _Identity(made)
+    return made
+
+
+def _with_given_rules(function: Any, options: dict, given: dict) -> Any:
+    """A function with rules, made again in another process."""
+    made = _with_rules(numba_njit(**options)(function))
+    made._nbgrad_rules.update(given)
     return made
 
 
@@ -253,6 +266,11 @@ def _stop(it: Any, args: list[Any], kwargs: dict, node: Any) -> Any:
 
 
 stop_gradient._nbgrad_front = _stop
+as_kind(stop_gradient, Remade, lambda: (_stop_gradient,))
+
+
+def _stop_gradient() -> Any:
+    return stop_gradient
 
 
 def checkpoint(f: Any, every: int = 0) -> Any:
@@ -262,10 +280,12 @@ def checkpoint(f: Any, every: int = 0) -> Any:
     from the arguments. ``f`` must not write to its arguments. ``for t in checkpoint(range(T), every=k)`` keeps the state of
     a loop every k iterations and computes the iterations in between again.
     """
+    if isinstance(f, range):  # in Python, without Numba
+        return f
     made = _dispatcher("checkpoint", f)
     made._nbgrad_front = lambda it, args, kwargs, node: _recomputed(made, it, args, kwargs, node)
     made._nbgrad_identity = ("checkpoint", made.py_func)
-    return made
+    return as_kind(made, Remade, lambda: (checkpoint, f))
 
 
 @overload(checkpoint)

@@ -190,9 +190,11 @@ def apart(r: Reach, loop: ir.Op) -> Condition | bool:
     if r.width == 0 and abs(r.factor) == 1 and r.low == r.high:
         if _covers(r, lo, hi):
             return True
-        return lambda b: scalars.apply(
-            b, "le", scalars.apply(b, "sub", hi, lo), b.shape(r.root, r.axis)
-        )
+        inside = r.root.home is not None and r.root.home.within(loop.blocks[0])
+        if not inside:  # its size is known before the loop
+            return lambda b: scalars.apply(
+                b, "le", scalars.apply(b, "sub", hi, lo), b.shape(r.root, r.axis)
+            )
     if r.factor > 0 and not r.rest and not low.terms:
         return False  # it does wrap
 

@@ -49,36 +49,45 @@ def reduction(loop: ir.Op, k: int, uses: Counter) -> Reduction | None:
     if ir.is_array(phi):
         return None
     for name, fns in FAMILIES:
-        chain = _chain(loop.nexts[k], phi, fns)
-        if chain is None:
+        sites = _chain(loop.nexts[k], phi, fns)
+        if sites is None:
             continue
-        inside = Counter([loop.nexts[k], *chain])
+        inside = Counter([loop.nexts[k], *sites.values()])
         if all(uses[v] == n for v, n in inside.items()):
             return Reduction(k, name)
     return None
 
 
-def _chain(v: ir.Value, start: ir.Value, fns: frozenset) -> list[ir.Value] | None:
-    """The uses that lead from ``start`` to ``v`` through functions of one family, or None."""
+Sites = dict[
+    tuple, ir.Value
+]  # places where values are used: an operation or a block, and a position
+
+
+def _chain(v: ir.Value, start: ir.Value, fns: frozenset) -> Sites | None:
+    """The uses that lead from ``start`` to ``v`` through functions of one family, or None.
+
+    Each use counts once, by whatever many ways it is reached: all others are uses of what is not known yet.
+    """
     if v is start:
-        return []
+        return {}
     op = v.op
     if op is None:
         return None
     if op.kind == "apply" and op.attrs["fn"] in fns:
-        for a in op.args[:1] if op.attrs["fn"] == "sub" else op.args:
+        for i, a in enumerate(op.args[:1] if op.attrs["fn"] == "sub" else op.args):
             found = _chain(a, start, fns)
             if found is not None:
-                return [a, *found]
+                return {**found, (op, i): a}
         return None
     if op.kind == "if":
         k = op.results.index(v)
-        out: list[ir.Value] = []
+        out: Sites = {}
         for b in op.blocks:
             found = _chain(b.yields[k], start, fns)
             if found is None:
                 return None
-            out += [b.yields[k], *found]
+            out.update(found)
+            out[b, k] = b.yields[k]
         return out
     if op.kind in ir.LOOPS:
         k = op.results.index(v)
@@ -86,5 +95,5 @@ def _chain(v: ir.Value, start: ir.Value, fns: frozenset) -> list[ir.Value] | Non
         within = _chain(op.nexts[k], op.phis[k], fns)
         if before is None or within is None:
             return None
-        return [op.inits[k], *before, op.nexts[k], *within]
+        return {**before, **within, (op, "init", k): op.inits[k], (op, "next", k): op.nexts[k]}
     return None

@@ -74,9 +74,12 @@ def uses(op: ir.Op, kind: str) -> list[ir.Value]:
 
 
 def find_pair(f: ir.Function, loop: ir.Op) -> Pair | None:
-    """The loop that pops what a loop pushes, if that is one loop."""
+    """The loop that pops what a loop pushes, if that is one loop.
+
+    A loop that pops as well shares a stack whatever is done here, and a copy of it that counts would pop twice.
+    """
     tapes = uses(loop, "push")
-    if not tapes or set(tapes) & set(uses(loop, "pop")):
+    if not tapes or uses(loop, "pop"):
         return None
     others = [o for o in outermost(f.body) if o is not loop and set(uses(o, "pop")) & set(tapes)]
     if len(others) != 1 or not set(tapes) <= set(uses(others[0], "pop")):

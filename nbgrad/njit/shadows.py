@@ -154,6 +154,13 @@ class Shadows:
         """An index computed inside a branch, computed again before the branch is entered backwards."""
         if v.home is None or not v.home.within(block):
             return v
+        if v.op is not None and v.op.kind == "shape":
+            array, axis = v.op.args[0], v.op.attrs["axis"]
+            if array.home is None or not array.home.within(block):
+                return self.size_of(array, axis)
+            size = self.known_size(array, axis, {})
+            if size is not None:
+                return self.again(b, size, block)
         if v.op is None or v.op.kind not in ("apply", "cast"):
             raise UnsupportedError(
                 f"njit: a part of an array is chosen by a condition, with an index that is only known inside its branch "
@@ -230,10 +237,16 @@ class Shadows:
         key = (loop.phis[k], axis)
         if key in assumed:
             return assumed[key]
-        init = assumed[key] = self.first_size(loop.inits[k], axis)
-        return init if _same(self.known_size(loop.nexts[k], axis, assumed), init) else None
+        before = dict(assumed)
+        init = assumed[key] = self.first_size(loop.inits[k], axis, assumed)
+        if _same(self.known_size(loop.nexts[k], axis, assumed), init):
+            return init
+        assumed.clear()  # what was found since rests on it
+        assumed.update(before)
+        assumed[key] = None
+        return None
 
-    def first_size(self, a: ir.Value, axis: int) -> ir.Value:
+    def first_size(self, a: ir.Value, axis: int, assumed: dict) -> ir.Value:
         """The size of the array a carried handle starts from."""
         while True:
             if a.op is not None and a.op.kind in ir.LOOPS:
@@ -243,7 +256,7 @@ class Shadows:
             elif a.op is None and a.block is not None and a.block.parent is not None:
                 a = a.block.parent.inits[a.block.parent.phis.index(a)]
             else:
-                return self.known_size(a, axis, {}) or self.shape_op(a, axis)
+                return self.known_size(a, axis, assumed) or self.shape_op(a, axis)
 
     # -- carried arrays -----------------------------------------------------------------------------------
     def permutation(self, op: ir.Op, k: int) -> list[int] | None:

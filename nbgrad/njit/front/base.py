@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import enum
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from numba import types
@@ -12,20 +14,36 @@ from numba import types
 from ...errors import UnsupportedError
 from .. import ir, scalars
 from . import jumps, source
-from .objects import Lazy, Method, Py, Record, Tup, Undefined
+from .objects import Closure, Lazy, Method, Py, Record, Tup, Undefined
 
+LIBRARY = str(Path(__file__).parent.parent)
 UNROLL_TRIPS, UNROLL_COPIES, UNROLL_NODES = 4, 32, 400
 
 
 class Frame:
-    """One function under interpretation: its names, where it is."""
+    """One function under interpretation: its names, where it is, the node it is called at."""
 
-    def __init__(self, function: Any, src: source.Source, env: dict[str, Any], owner: Any = None):
-        self.function, self.source, self.env = function, src, env
-        self.parallel = bool(
-            getattr(owner, "targetoptions", {}).get("parallel")
-        )  # else prange is range
-        self.names = source.freevars(function)
+    def __init__(
+        self,
+        function: Any,
+        src: source.Source,
+        env: dict[str, Any],
+        owner: Any = None,
+        call: ast.AST | None = None,
+    ):
+        self.function, self.source, self.env, self.call = function, src, env, call
+        options = getattr(owner, "targetoptions", {})
+        self.outer: Frame | None = None
+        if isinstance(function, Closure):
+            outer: Frame = function.frame
+            self.outer, self.names = outer, outer.names
+            self.parallel, self.raises = outer.parallel, outer.raises
+        else:
+            self.names = source.freevars(function)
+            self.parallel = bool(options.get("parallel"))  # else prange is range
+            # whether a whole number divided by zero is an error
+            python = options.get("error_model", "python") == "python"
+            self.raises = python and not src.file.startswith(LIBRARY)
 
 
 class Base:
@@ -40,6 +58,9 @@ class Base:
         self.sizes: dict[ir.Value, list[ir.Value]] = {}  # of arrays, where known
         self.roots: dict[ir.Value, Any] = {}  # memory an array belongs to; None: may be any
         self.views: dict[ir.Value, Any] = {}
+        self.loose: set[Any] = (
+            set()
+        )  # copies where Numba makes views, if it can: they are only read
         self.loop_types: dict[Any, dict] = {}  # what an earlier attempt at a loop found out
         self.unrolled = 1
         self.memory_changes = 0  # how often writes have been interpreted
@@ -56,7 +77,11 @@ class Base:
         return self.frames[-1]
 
     def refuse(self, node: ast.AST, what: str, instead: str) -> UnsupportedError:
-        """The error for something not covered."""
+        """The error for something not covered, at the user's line where it is in a text of the library."""
+        for frame in reversed(self.frames):
+            if frame.call is None or not frame.source.file.startswith(LIBRARY):
+                return jumps.refuse(frame.source, node, what, instead)
+            node = frame.call
         return jumps.refuse(self.frame.source, node, what, instead)
 
     def at(self, node: ast.AST) -> None:
@@ -152,13 +177,13 @@ class Base:
     # -- names ---------------------------------------------------------------------------------------
     def lookup(self, name: str, node: ast.AST) -> Any:
         """What a name stands for."""
-        env = self.frame.env
-        if name in env:
-            v = env[name]
+        frame: Frame | None = self.frame
+        while frame is not None and name not in frame.env:
+            frame = frame.outer
+        if frame is not None:
+            v = frame.env[name]
             if isinstance(v, Undefined):
-                raise self.refuse(
-                    node, f"'{name}' is read here, but {v.why}", "Give it a value before."
-                )
+                raise self.refuse(node, f"'{name}' is read here, but {v.why}", v.instead)
             return v
         if name in self.frame.names:
             v = self.wrap(self.frame.names[name], name, node)
@@ -171,6 +196,8 @@ class Base:
         """A Python object from outside, as Numba sees it: numbers and tuples are constants, arrays are refused or frozen."""
         import numpy as np
 
+        if isinstance(value, enum.Enum):
+            return scalars.constant(int(value)) if isinstance(value, int) else Py(value)
         if isinstance(value, bool | int | float | complex | np.generic) and not isinstance(
             value, np.datetime64 | np.timedelta64
         ):
@@ -230,7 +257,7 @@ def describe(x: Any) -> str:
     if isinstance(x, Lazy):
         return f"a {len(x.sizes)}-D array expression"
     if isinstance(x, Tup):
-        return f"a tuple of {len(x.items)}"
+        return f"a {'list' if x.cls is list else 'tuple'} of {len(x.items)}"
     if isinstance(x, Record):
         return "a record"
     if isinstance(x, Method):
@@ -242,4 +269,6 @@ def describe(x: Any) -> str:
             if v is None or isinstance(v, str)
             else f"'{getattr(v, '__name__', type(v).__name__)}'"
         )
+    if isinstance(x, Undefined):
+        return x.why.removeprefix("it is ")
     return type(x).__name__.lower()

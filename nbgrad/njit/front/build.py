@@ -26,6 +26,14 @@ class Built(NamedTuple):
     parallel: bool
 
 
+USABLE = "Pass numbers, arrays and tuples."
+
+
+def usable(t: Any) -> bool:
+    """Whether Numba computes with numbers (or records) of a type."""
+    return isinstance(t, types.Number | types.Boolean | types.Record) and t != types.float16
+
+
 class Interpreter(Calls):
     """The whole front end."""
 
@@ -94,18 +102,22 @@ class Interpreter(Calls):
         if isinstance(t, types.Function):
             return Py(t.typing_key)
         if isinstance(t, types.Optional):
-            return Undefined(f"'{name}' may be None")
+            return Undefined(f"it is of type {t}: it may be None", USABLE)
         if isinstance(t, types.BaseTuple):
             items = tuple(self.argument(x, f"{name}_{k}") for k, x in enumerate(t.types))
             return Tup(items, getattr(t, "instance_class", tuple))
+        if isinstance(t, types.Array) and not usable(t.dtype):
+            return Undefined(f"it is an array of {t.dtype}, which has no derivative here", USABLE)
         if isinstance(t, types.Array):
             v = self.fn.add_param(t, name)
             self.roots[v] = v
             return v
-        if isinstance(t, types.Number | types.Boolean):
+        if isinstance(t, types.Number | types.Boolean) and usable(t):
             return self.fn.add_param(t, name)
+        text = "Pass a number, or a literal text from an @njit function: return f(x, 'text')."
         return Undefined(
-            f"its type is {t}, which has no derivative here; pass numbers, arrays and tuples"
+            f"it is of type {t}, which has no derivative here",
+            text if isinstance(t, types.UnicodeType) else USABLE,
         )
 
 

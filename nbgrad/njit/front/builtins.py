@@ -11,6 +11,7 @@ from numba import types
 
 from .. import functions, ir
 from .arrays import Arrays
+from .base import describe
 from .handlers import is_integer, name_of
 from .objects import Indices, Lazy, Py, Range, Tup, Zip
 
@@ -111,9 +112,14 @@ class Builtins(Arrays):
                 self.cast(a, types.float64) if is_integer(a) and f is not np.power else a
                 for a in args
             ]
-        if len(args) != functions.arity(name):
+        count = functions.arity(name)
+        if len(args) == count + 1 and isinstance(f, np.ufunc):
+            out = self.as_array(args[-1], node)
+            self.assign_array(out, self.call_scalar(f, args[:-1], kwargs, node), node)
+            return out
+        if len(args) != count:
             raise self.refuse(
-                node, f"{len(args)} arguments for '{name_of(f)}'", "Pass what it takes; no out=."
+                node, f"{len(args)} arguments for '{name_of(f)}'", f"It takes {count}."
             )
         if name == "angle":
             return self.angle(args[0], node)
@@ -173,7 +179,8 @@ class Builtins(Arrays):
             for x in args[0].items:
                 out = self.elementwise("add", [out, x], node)
             return out
-        return self.call_sum(np.sum, args[:1], {}, node)
+        total = self.call_sum(np.sum, args[:1], {}, node)
+        return self.elementwise("add", [args[1], total], node) if len(args) > 1 else total
 
     def call_round(self, f: Any, args: list, kwargs: dict, node: ast.AST) -> Any:
         """``round(x)`` to an integer, ``round(x, n)`` to n digits."""
@@ -205,10 +212,22 @@ class Builtins(Arrays):
 
     def call_print(self, f: Any, args: list, kwargs: dict, node: ast.AST) -> Py:
         """``print`` of numbers and texts, in the forward sweep."""
-        texts = [repr(a.value) if isinstance(a, Py) else "{}" for a in args]
-        values = [self.materialise(a) for a in args if not isinstance(a, Py)]
-        self.b.op("effect", values, attrs={"text": f"print({', '.join(texts)})"})
+        values: list[ir.Value] = []
+        texts = ", ".join(self.printed(a, values, node) for a in args)
+        self.b.op("effect", values, attrs={"text": f"print({texts})"})
         return Py(None)
+
+    def printed(self, x: Any, values: list[ir.Value], node: ast.AST) -> str:
+        """The text of an argument of ``print``, with places for its values."""
+        x = self.materialise(x)
+        if isinstance(x, Tup):
+            return "(" + "".join(f"{self.printed(i, values, node)}, " for i in x.items) + ")"
+        if isinstance(x, Py) and isinstance(x.value, str | None):
+            return repr(x.value).replace("{", "{{").replace("}", "}}")
+        if not isinstance(x, ir.Value):
+            raise self.refuse(node, f"'print' of {describe(x)}", "Print numbers, arrays and texts.")
+        values.append(x)
+        return "{}"
 
     def call_slice(self, f: Any, args: list, kwargs: dict, node: ast.AST) -> Any:
         """``slice(a, b, c)``."""

@@ -10,15 +10,24 @@ from typing import Any
 import numpy as np
 from numba import types
 from numba.core.dispatcher import Dispatcher
+from numba.np.numpy_support import as_dtype
 from numba.np.ufunc.dufunc import DUFunc
 
 from .. import functions, ir, rules, scalars
 from ..calls import Fixed
 from . import pieces, source
 from .base import Frame, describe
-from .handlers import HANDLERS, is_number, name_of
+from .handlers import (
+    ARGUMENTS,
+    HANDLERS,
+    METHOD_ARGUMENTS,
+    METHODS,
+    WITH_KEYWORDS,
+    is_number,
+    name_of,
+)
 from .makers import Makers
-from .objects import Lazy, Method, Py, Tup, Undefined, leaves
+from .objects import Closure, Lazy, Method, Py, Tup, Undefined, leaves
 
 MAX_DEPTH, MAX_RANK = 60, 4
 
@@ -33,6 +42,8 @@ class Calls(Makers):
         for a in e.args:
             v = self.eval(a.value if isinstance(a, ast.Starred) else a)
             args += v.items if isinstance(a, ast.Starred) and isinstance(v, Tup) else [v]
+        if any(k.arg is None for k in e.keywords):
+            raise self.refuse(e, "arguments given by '**'", "Write them out.")
         kwargs = {k.arg: self.eval(k.value) for k in e.keywords if k.arg}
         if isinstance(f, Method):
             return self.call_method(f, args, kwargs, e)
@@ -50,6 +61,7 @@ class Calls(Makers):
         except TypeError:
             handler = None
         if handler is not None:
+            args, kwargs = self.in_order(f, handler, args, kwargs, node)
             try:
                 return getattr(self, "call_" + handler)(f, args, kwargs, node)
             except (TypeError, IndexError) as e:
@@ -62,11 +74,36 @@ class Calls(Makers):
         if f in rules.SUBSTITUTES:
             self.check_rank(f, args, node)
             return self.inline(rules.SUBSTITUTES[f], args, kwargs, node)
+        if f is np.dot and len(args) == 3:
+            self.assign_array(args[2], self.call_function(f, args[:2], kwargs, node), node)
+            return args[2]
         if f in rules.RULES:
             return self.opaque(rules.RULES[f], self.positional(f, args, kwargs, node), node)
         if f in functions.FROM_PYTHON and not kwargs:
             return self.call_scalar(f, args, kwargs, node)
         return self.call_user(f, args, kwargs, node)
+
+    def in_order(
+        self, f: Any, handler: str, args: list[Any], kwargs: dict[str, Any], node: ast.AST
+    ) -> tuple[list[Any], dict[str, Any]]:
+        """Arguments of what is handled here, by position where they can be; what it does not take is refused."""
+        names = ARGUMENTS.get(f, "").split()
+        args, kwargs = list(args), dict(kwargs)
+        while len(args) < len(names) and names[len(args)] in kwargs:
+            args.append(kwargs.pop(names[len(args)]))
+        known = names[len(args) :] if handler in WITH_KEYWORDS else ()
+        for k in kwargs:
+            if k not in known:
+                raise self.refuse(
+                    node,
+                    f"the argument '{k}' of '{name_of(f)}'",
+                    f"It takes {', '.join(names) or 'no keywords'} here.",
+                )
+        if names and len(args) > len(names):
+            raise self.refuse(
+                node, f"{len(args)} arguments for '{name_of(f)}'", f"It takes {', '.join(names)}."
+            )
+        return args, kwargs
 
     def check_rank(self, f: Any, args: list[Any], node: ast.AST) -> None:
         """Raise for arrays of more dimensions than NumPy's functions are written out for."""
@@ -90,6 +127,8 @@ class Calls(Makers):
             return self.vectorized(f, args, node)
         if isinstance(f, types.Type) and not isinstance(f, types.Array):
             return self.converted(args[0], f, node)
+        if f in (np.finfo, np.iinfo):
+            return Py(f(as_dtype(self.dtype_of(args[0], None, node))))
         if isinstance(f, type) and issubclass(f, np.generic):
             return self.converted(args[0], scalars.type_of(np.dtype(f)), node)
         if isinstance(f, np.dtype):
@@ -116,6 +155,10 @@ class Calls(Makers):
                 f"the argument '{next(iter(kwargs))}' of '{name_of(f)}'",
                 "Assign the result: out[:] = f(x).",
             )
+        if type(f).__name__ in ("StencilFunc", "GUFunc"):
+            raise self.refuse(
+                node, f"a call of a {type(f).__name__}", "Write its loops in an @njit function."
+            )
         if hasattr(f, "__code__"):
             raise self.refuse(
                 node, f"'{name_of(f)}' is a plain Python function", "Decorate it with @njit."
@@ -130,20 +173,22 @@ class Calls(Makers):
     def inline(self, function: Any, args: list[Any], kwargs: dict[str, Any], node: ast.AST) -> Any:
         """Interpret another function here."""
         owner, function = function, source.python_function(function)
+        closure = isinstance(function, Closure)
         if any(fr.function is function for fr in self.frames):
             raise self.refuse(
                 node, f"'{function.__name__}' calls itself", "Write the recursion as a loop."
             )
         if len(self.frames) > MAX_DEPTH:
             raise self.refuse(node, "calls are nested too deep", "Flatten them.")
-        self.deps[function] = None
-        src = source.parse(function)
+        if not closure:
+            self.deps[function] = None
+        src = function.source if closure else source.parse(function)
         args = [self.materialise(a) if isinstance(a, Lazy) else a for a in args]
         kwargs = {k: self.materialise(a) if isinstance(a, Lazy) else a for k, a in kwargs.items()}
         env = self.bind(function, src, args, kwargs, node)
         self.path.append(id(node))
         line = self.b.line
-        self.frames.append(Frame(function, src, env, owner))
+        self.frames.append(Frame(function, src, env, owner, node))
         try:
             self.run(src.body)
             result = self.frame.env.get("$return", Py(None))
@@ -182,7 +227,9 @@ class Calls(Makers):
         for k, v in kwargs.items():
             if k in env or k not in (*names, *(x.arg for x in a.kwonlyargs)):
                 raise self.refuse(
-                    node, f"the argument '{k}' of '{function.__name__}'", "Check its parameters."
+                    node,
+                    f"the argument '{k}' of '{function.__name__}'",
+                    f"It takes {', '.join((*names, *(x.arg for x in a.kwonlyargs)))}.",
                 )
             env[k] = v
         for n in (*names, *(x.arg for x in a.kwonlyargs)):
@@ -191,7 +238,8 @@ class Calls(Makers):
                     raise self.refuse(
                         node, f"'{function.__name__}' misses its argument '{n}'", "Pass it."
                     )
-                env[n] = self.wrap(defaults[n], n, node)
+                closure = isinstance(function, Closure)
+                env[n] = defaults[n] if closure else self.wrap(defaults[n], n, node)
         return env
 
     def vectorized(self, f: DUFunc, args: list[Any], node: ast.AST) -> Any:
@@ -224,7 +272,10 @@ class Calls(Makers):
         """Arguments in order, keywords put where the function has them."""
         if not kwargs:
             return args
-        parameters = list(inspect.signature(f).parameters.values())
+        try:
+            parameters = list(inspect.signature(f).parameters.values())
+        except ValueError:
+            parameters = []
         out = list(args)
         last = max((k for k, p in enumerate(parameters) if p.name in kwargs), default=-1)
         for p in parameters[len(args) : last + 1]:
@@ -232,7 +283,7 @@ class Calls(Makers):
         unknown = set(kwargs) - {p.name for p in parameters}
         if unknown:
             raise self.refuse(
-                node, f"the argument '{unknown.pop()}' of '{name_of(f)}'", "Check its parameters."
+                node, f"the argument '{min(unknown)}' of '{name_of(f)}'", "Pass it by position."
             )
         return out
 
@@ -293,22 +344,14 @@ class Calls(Makers):
             return self.tuple_method(x, m.name, args, node)
         if isinstance(x, ir.Value) and not ir.is_array(x):
             return x if m.name == "item" else self.elementwise("conj", [x], node)
-        simple = {
-            "reshape": np.reshape,
-            "ravel": np.ravel,
-            "transpose": np.transpose,
-            "copy": np.copy,
-            "sum": np.sum,
-            "conj": np.conj,
-            "conjugate": np.conj,
-            "dot": np.dot,
-            "max": np.max,
-            "min": np.min,
-        }
+        if m.name in METHOD_ARGUMENTS:
+            self.check_method(m.name, args, kwargs, node)
+        if m.name in ("reshape", "transpose") and len(args) > 1:
+            args = [Tup(tuple(args))]
         if m.name in rules.SUBSTITUTES and m.name != "sum":
             return self.inline(rules.SUBSTITUTES[m.name], [x, *args], kwargs, node)
-        if m.name in simple:
-            return self.call_function(simple[m.name], [x, *args], kwargs, node)
+        if m.name in METHODS:
+            return self.call_function(METHODS[m.name], [x, *args], kwargs, node)
         if m.name == "flatten":
             return self.inline(pieces.flat_copy, [x], {}, node)
         if m.name == "astype":
@@ -324,6 +367,17 @@ class Calls(Makers):
         raise self.refuse(
             node, f"the array method '{m.name}'", "Write it out with supported functions."
         )
+
+    def check_method(self, name: str, args: list, kwargs: dict, node: ast.AST) -> None:
+        """Raise for arguments that a method of arrays does not take here."""
+        names = METHOD_ARGUMENTS[name].split()
+        if kwargs or len(args) != len(names):
+            given = f"'{next(iter(kwargs))}'" if kwargs else f"number {len(args)}"
+            raise self.refuse(
+                node,
+                f"the argument {given} of the method '{name}'",
+                f"It takes {', '.join(names) or 'no arguments'}, by position.",
+            )
 
     def tuple_method(self, x: Tup, name: str, args: list, node: ast.AST) -> Any:
         """``_replace`` and the like are not Numba's; ``count`` and ``index`` are."""

@@ -45,7 +45,6 @@ class Expressions(Statements):
                 "GeneratorExp": "a generator",
                 "JoinedStr": "a formatted string",
                 "Yield": "a generator",
-                "Lambda": "a function defined inside",
                 "DictComp": "a dictionary",
             }.get(type(e).__name__)
             raise self.refuse(
@@ -97,14 +96,19 @@ class Expressions(Statements):
             return self.call_function(operator.matmul, [x, y], {}, node)
         if isinstance(x, Tup) or isinstance(y, Tup):
             return self.tuple_operator(op, x, y, node)
-        return self.elementwise(BINARY[op], [x, y], node)
+        out = self.elementwise(BINARY[op], [x, y], node)
+        whole = op in (ast.FloorDiv, ast.Mod) and self.frame.raises
+        if whole and isinstance(out, ir.Value) and isinstance(out.type, types.Integer):
+            if out.op is not None and not isinstance(y, ir.Const):
+                out.op.attrs["raises"] = True  # by 0: its value would be a wrong number, not inf
+        return out
 
     def tuple_operator(self, op: type, x: Any, y: Any, node: ast.AST) -> Tup:
         """Concatenation and repetition of tuples."""
         if op is ast.Add and isinstance(x, Tup) and isinstance(y, Tup):
-            return Tup(x.items + y.items)
+            return Tup(x.items + y.items, list if x.cls is list else None)
         if op is ast.Mult and isinstance(x, Tup) and isinstance(y, ir.Const):
-            return Tup(x.items * y.value)
+            return Tup(x.items * y.value, x.cls if x.cls is list else None)
         raise self.refuse(
             node, f"this operator on {describe(x)} and {describe(y)}", "Use arrays for arithmetic."
         )

@@ -63,7 +63,6 @@ HANDLERS: dict[Any, str] = {
     np.ones_like: "make_like",
     np.full_like: "make_like",
     np.arange: "arange",
-    np.linspace: "linspace",
     np.copy: "copy",
     np.array: "array",
     np.asarray: "array",
@@ -82,10 +81,74 @@ HANDLERS: dict[Any, str] = {
     **{getattr(cmath, n): "cmath" for n in CMATH},
 }
 
+# names of the arguments of what is handled here, in order; others are refused
+ARGUMENTS: dict[Any, str] = {
+    range: "start stop step",
+    numba.prange: "start stop step",
+    len: "obj",
+    enumerate: "iterable start",
+    int: "x",
+    float: "x",
+    bool: "x",
+    complex: "real imag",
+    sum: "iterable start",
+    abs: "x",
+    round: "number ndigits",
+    divmod: "x y",
+    tuple: "iterable",
+    isinstance: "obj classes",
+    pow: "base exp",
+    slice: "start stop step",
+    math.floor: "x",
+    math.ceil: "x",
+    math.trunc: "x",
+    math.isnan: "x",
+    np.empty: "shape dtype",
+    np.zeros: "shape dtype",
+    np.ones: "shape dtype",
+    np.full: "shape fill_value dtype",
+    np.empty_like: "a dtype",
+    np.zeros_like: "a dtype",
+    np.ones_like: "a dtype",
+    np.full_like: "a fill_value dtype",
+    np.arange: "start stop step dtype",
+    np.copy: "a",
+    np.array: "object dtype",
+    np.asarray: "a dtype",
+    np.ascontiguousarray: "a",
+    np.sum: "a axis dtype",
+    np.where: "condition x y",
+    np.ravel: "a",
+    np.reshape: "a shape",
+    np.transpose: "a axes",
+    np.shape: "a",
+    np.ndim: "a",
+    np.size: "a",
+    np.ndenumerate: "arr",
+    cmath.phase: "z",
+    **{getattr(cmath, n): "z" for n in CMATH},
+}
+# handlers that look at keywords which stand for no position
+WITH_KEYWORDS = ("make", "make_like", "arange", "array", "sum")
+# methods of arrays that are handled as these functions are, and the arguments of the others
+METHODS = {
+    "reshape": np.reshape,
+    "ravel": np.ravel,
+    "transpose": np.transpose,
+    "copy": np.copy,
+    "sum": np.sum,
+    "conj": np.conj,
+    "conjugate": np.conj,
+    "dot": np.dot,
+    "max": np.max,
+    "min": np.min,
+}
+METHOD_ARGUMENTS = {"flatten": "", "astype": "dtype", "fill": "value"}
+
 
 def name_of(f: Any) -> str:
     """A function's name, for messages."""
-    return getattr(f, "__name__", str(f))
+    return getattr(f, "__name__", type(f).__name__)
 
 
 def is_number(x: Any) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+from collections.abc import Iterator
 from typing import Any
 
 from ...errors import UnsupportedError
@@ -17,18 +18,24 @@ RETURN, DONE = "$return", "$done"
 
 def without_jumps(body: list[ast.stmt], source: Any) -> list[ast.stmt]:
     """The statements of a function with no jump but by structure; its value is assigned to ``$return``."""
-    if not _always(body) and any(isinstance(n, ast.Return) for s in body for n in ast.walk(s)):
+    if not _always(body) and any(
+        isinstance(n, ast.Return) for s in body for n in outside_functions(s)
+    ):
         end = ast.copy_location(ast.Return(ast.Constant(None)), body[-1])
         body = [*body, ast.fix_missing_locations(end)]
     return _Rewriter(source).block(body, None, ())
 
 
-def _loops(node: ast.AST) -> bool:
-    return isinstance(node, ast.For | ast.While)
+def outside_functions(node: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a piece of text, without those of functions defined in it."""
+    yield node
+    if not isinstance(node, ast.FunctionDef | ast.Lambda):
+        for n in ast.iter_child_nodes(node):
+            yield from outside_functions(n)
 
 
 def _returns(node: ast.AST) -> bool:
-    return any(isinstance(n, ast.Return) for n in ast.walk(node))
+    return any(isinstance(n, ast.Return) for n in outside_functions(node))
 
 
 def _jumps(node: ast.AST, inside: bool = False) -> bool:
@@ -37,15 +44,20 @@ def _jumps(node: ast.AST, inside: bool = False) -> bool:
         return True
     if isinstance(node, ast.FunctionDef | ast.Lambda):
         return False
-    return any(_jumps(n, inside or _loops(node)) for n in ast.iter_child_nodes(node))
+    if isinstance(node, ast.For | ast.While):  # what is in its else belongs to the loop around
+        own = any(_jumps(n, True) for n in node.body)
+        return own or any(_jumps(n, inside) for n in node.orelse)
+    return any(_jumps(n, inside) for n in ast.iter_child_nodes(node))
 
 
 def _leaves(node: ast.AST) -> bool:
     """Whether a statement of a loop's body leaves that loop."""
     if isinstance(node, ast.Break | ast.Return):
         return True
-    if _loops(node):
-        return _returns(node)
+    if isinstance(node, ast.FunctionDef | ast.Lambda):
+        return False
+    if isinstance(node, ast.For | ast.While):
+        return _returns(node) or any(_leaves(n) for n in node.orelse)
     return any(_leaves(n) for n in ast.iter_child_nodes(node))
 
 
@@ -66,7 +78,11 @@ def _breaks(node: ast.AST) -> bool:
     """Whether a statement of a loop's body ends that loop by break."""
     if isinstance(node, ast.Break):
         return True
-    return not _loops(node) and any(_breaks(n) for n in ast.iter_child_nodes(node))
+    if isinstance(node, ast.FunctionDef | ast.Lambda):
+        return False
+    if isinstance(node, ast.For | ast.While):
+        return any(_breaks(n) for n in node.orelse)
+    return any(_breaks(n) for n in ast.iter_child_nodes(node))
 
 
 def _set(name: str, value: ast.expr | bool, at: ast.AST) -> ast.stmt:
@@ -82,6 +98,14 @@ def _if(test: ast.expr, body: list[ast.stmt], orelse: list[ast.stmt], at: ast.AS
 
 def _unless(name: str, body: list[ast.stmt], at: ast.AST) -> ast.If:
     return _if(ast.UnaryOp(ast.Not(), ast.Name(name, ast.Load())), body, [], at)
+
+
+def _tested_inside(st: ast.While) -> ast.While:
+    """A loop whose condition assigns names, with the condition as its first statement."""
+    end = ast.copy_location(ast.Break(), st)
+    leave = _if(ast.UnaryOp(ast.Not(), st.test), [*st.orelse, end], [], st)
+    new = ast.While(ast.Constant(True), [leave, *st.body], [])
+    return ast.fix_missing_locations(ast.copy_location(new, st))
 
 
 class _Rewriter:
@@ -151,6 +175,10 @@ class _Rewriter:
         self, st: Any, rest: list, loop: str | None, skips: tuple[str, ...]
     ) -> tuple[list, bool]:
         """A loop, and whether what follows it has been taken in."""
+        if isinstance(st, ast.While) and any(
+            isinstance(n, ast.NamedExpr) for n in outside_functions(st.test)
+        ):
+            st = _tested_inside(st)
         leaves = any(_leaves(s) for s in st.body)
         flag = f"$exit{next(self.count)}" if leaves else None
         returns = _returns(st)

@@ -9,6 +9,7 @@ from numba import types
 
 from .. import ir, scalars
 from .base import UNROLL_COPIES, UNROLL_NODES, UNROLL_TRIPS, Base, describe
+from .jumps import outside_functions
 from .objects import (
     Lazy,
     Py,
@@ -31,9 +32,11 @@ def assigned(nodes: list[ast.stmt]) -> list[str]:
     """Names that statements assign."""
     found: dict[str, None] = {}
     for s in nodes:
-        for n in ast.walk(s):
+        for n in outside_functions(s):
             if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store):
                 found[n.id] = None
+            if isinstance(n, ast.FunctionDef):
+                found[n.name] = None
             flag = getattr(n, "exit_flag", None)
             if flag:
                 found[flag] = None

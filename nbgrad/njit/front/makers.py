@@ -101,10 +101,6 @@ class Makers(Builtins):
         t = self.dtype_of(dtype, out.type.dtype, node)
         return out if t == out.type.dtype else self.copied(out, t)
 
-    def call_linspace(self, f: Any, args: list, kwargs: dict, node: ast.AST) -> Any:
-        """``np.linspace``."""
-        return self.inline(pieces.linspace, args, kwargs, node)
-
     def call_copy(self, f: Any, args: list, kwargs: dict, node: ast.AST) -> Any:
         """``np.copy``."""
         x = args[0]
@@ -150,7 +146,8 @@ class Makers(Builtins):
 
     def on_List(self, e: ast.List) -> Any:
         """A list display, which only ``np.array`` and its kind understand: a tuple."""
-        return self.on_Tuple(ast.copy_location(ast.Tuple(e.elts, ast.Load()), e))
+        made = self.on_Tuple(ast.copy_location(ast.Tuple(e.elts, ast.Load()), e))
+        return made._replace(cls=list)
 
     def call_sum(self, f: Any, args: list, kwargs: dict, node: ast.AST) -> Any:
         """``np.sum`` of all elements."""
@@ -191,17 +188,22 @@ class Makers(Builtins):
     def call_transpose(self, f: Any, args: list, kwargs: dict, node: ast.AST) -> Any:
         """``np.transpose``."""
         a = self.as_array(args[0], node)
-        rest = args[1:] or ([kwargs["axes"]] if "axes" in kwargs else [])
-        if not rest:
+        if len(args) == 1 or isinstance(args[1], Py):
             return self.transposed(a, tuple(reversed(range(a.type.ndim))))
-        items = rest[0].items if isinstance(rest[0], Tup) else rest
+        items = args[1].items if isinstance(args[1], Tup) else args[1:]
+        if not all(isinstance(i, ir.Const) for i in items) or len(items) != a.type.ndim:
+            raise self.refuse(
+                node, "these axes of 'transpose'", "Write one number a dimension, in a tuple."
+            )
         return self.transposed(a, tuple(i.value % a.type.ndim for i in items))
 
     def call_reshape(self, f: Any, args: list, kwargs: dict, node: ast.AST) -> Any:
         """``np.reshape``."""
         a = self.as_array(args[0], node)
-        rest = args[1] if len(args) == 2 else Tup(tuple(args[1:]))
-        return self.reshaped(a, self.sizes_of(rest, node), node)
+        out = self.reshaped(a, self.sizes_of(args[1], node), node)
+        if self.root(out) is not self.root(a):
+            self.loose.add(self.root(out))
+        return out
 
     def call_ravel(self, f: Any, args: list, kwargs: dict, node: ast.AST) -> Any:
         """``np.ravel``."""

@@ -81,23 +81,39 @@ class Method(NamedTuple):
     name: str
 
 
+class Closure:
+    """A function defined inside another: its text, its defaults as objects, and the frame whose names it sees."""
+
+    def __init__(self, src: Any, defaults: Sequence[Any], frame: Any):
+        self.source, self.frame = src, frame
+        self.__name__, self.__defaults__, self.__kwdefaults__ = src.name, tuple(defaults), None
+
+    def _nbgrad_front(self, it: Any, args: list, kwargs: dict, node: Any) -> Any:
+        """A call of it."""
+        return it.inline(self, args, kwargs, node)
+
+
 class Undefined:
-    """A name without a value; ``why`` completes the message when it is read."""
+    """A name without a value; ``why`` and ``instead`` complete the message when it is read."""
 
-    __slots__ = ("why",)
+    __slots__ = ("instead", "why")
 
-    def __init__(self, why: str = "it is not assigned on every path that leads here"):
-        self.why = why
+    def __init__(
+        self,
+        why: str = "it is not assigned on every path that leads here",
+        instead: str = "Give it a value before.",
+    ):
+        self.why, self.instead = why, instead
 
 
 def leaves(obj: Any) -> list[ir.Value] | None:
-    """The values an object consists of, or None if it holds something that is no value."""
+    """The values an object consists of, or None if it is no value; Python objects in a tuple (None, a text) are passed over."""
     if isinstance(obj, ir.Value):
         return [obj]
     if isinstance(obj, Tup):
         out: list[ir.Value] = []
         for x in obj.items:
-            found = leaves(x)
+            found = [] if isinstance(x, Py) else leaves(x)
             if found is None:
                 return None
             out += found
@@ -114,11 +130,18 @@ def rebuild(obj: Any, values: Sequence[ir.Value]) -> Any:
     def make(o: Any) -> Any:
         if isinstance(o, ir.Value):
             return next(it)
+        if isinstance(o, Py):
+            return o
         if isinstance(o, Record):
             return Record(next(it), tuple(next(it) for _ in o.index))
         return Tup(tuple(make(x) for x in o.items), o.cls)
 
     return make(obj)
+
+
+def same_python(a: Any, b: Any) -> bool:
+    """Whether two Python objects are one, or equal and of one type."""
+    return a is b or (type(a) is type(b) and bool(a == b))
 
 
 def same_structure(a: Any, b: Any) -> bool:
@@ -127,6 +150,8 @@ def same_structure(a: Any, b: Any) -> bool:
         return len(a.items) == len(b.items) and all(map(same_structure, a.items, b.items))
     if isinstance(a, Record) and isinstance(b, Record):
         return len(a.index) == len(b.index)
+    if isinstance(a, Py) and isinstance(b, Py):
+        return same_python(a.value, b.value)
     return isinstance(a, ir.Value) and isinstance(b, ir.Value) and ir.is_array(a) == ir.is_array(b)
 
 

@@ -20,19 +20,6 @@ def nonzero(mask):
     return out
 
 
-def linspace(start, stop, num=50):
-    """Evenly spaced numbers; the last one is ``stop``."""
-    out = np.empty(num, np.float64)
-    if num > 1:
-        step = (stop - start) / (num - 1)
-        for k in range(num):
-            out[k] = start + k * step
-        out[num - 1] = stop
-    elif num == 1:
-        out[0] = start
-    return out
-
-
 def arange_float(start, stop, step):
     """Numbers from ``start`` below ``stop``."""
     n = max(int(np.ceil((stop - start) / step)), 0)

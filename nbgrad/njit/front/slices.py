@@ -235,7 +235,7 @@ class Slices(Base):
 
     def reshaped(self, a: ir.Value, sizes: list[ir.Value], node: ast.AST) -> ir.Value:
         """``a.reshape(sizes)``: a view of contiguous memory, otherwise of a copy."""
-        if a.type.layout != "C":
+        if a.type.layout != "C" and not (a.type.layout == "F" and a.type.ndim < 2):
             a = self.copied(a)
         sizes = self.inferred(a, sizes, node)
         t = types.Array(a.type.dtype, len(sizes), "C")

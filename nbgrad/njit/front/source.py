@@ -60,6 +60,16 @@ def parse(f: pytypes.FunctionType) -> Source:
     return source._replace(body=without_jumps(body, source))
 
 
+def inner(node: Any, outer: Source) -> Source:
+    """A function defined inside another."""
+    if not hasattr(node, "nbgrad_body"):  # made once: loops are known by their nodes
+        short = isinstance(node, ast.Lambda)
+        body = [ast.copy_location(ast.Return(node.body), node)] if short else node.body
+        node.nbgrad_body = without_jumps(body, outer)  # type: ignore[arg-type]
+    name = getattr(node, "name", "<lambda>")
+    return outer._replace(name=name, args=node.args, body=node.nbgrad_body)
+
+
 def stand_in(f: pytypes.FunctionType) -> Source:
     """The place of a function whose text is not read."""
     names = [ast.arg(n) for n in f.__code__.co_varnames[: f.__code__.co_argcount]]

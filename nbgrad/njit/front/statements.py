@@ -8,15 +8,18 @@ from typing import Any
 from numba import types
 
 from .. import ir, scalars
+from . import source
 from .base import describe
 from .loops import Loops, equal
 from .objects import (
+    Closure,
     Lazy,
     Py,
     Tup,
     Undefined,
     leaves,
     rebuild,
+    same_python,
     same_structure,
     unified,
 )
@@ -121,6 +124,28 @@ class Statements(Loops):
             old = self.eval(_as_load(s.target))
             self.store_field(s.target, self.binary(type(s.op), old, self.eval(s.value), s))
 
+    def do_FunctionDef(self, s: ast.FunctionDef) -> None:
+        """A function defined inside."""
+        if s.decorator_list:
+            raise self.refuse(
+                s.decorator_list[0], "a decorated function defined inside", "Define it outside."
+            )
+        self.frame.env[s.name] = self.closure(s)
+
+    def on_Lambda(self, e: ast.Lambda) -> Py:
+        """A function defined inside, as an expression."""
+        return self.closure(e)
+
+    def closure(self, node: Any) -> Py:
+        """A function that sees the names of the one around it as they are when it is called."""
+        a = node.args
+        if a.kwonlyargs or a.kwarg:
+            raise self.refuse(
+                node, "a function inside with arguments by keyword only", "Give them positions."
+            )
+        defaults = [self.materialise(self.eval(d)) for d in a.defaults]
+        return Py(Closure(source.inner(node, self.frame.source), defaults, self.frame))
+
     # -- conditions --------------------------------------------------------------------------------------
     def do_If(self, s: ast.If) -> None:
         """A condition; a known one takes its branch only."""
@@ -152,14 +177,7 @@ class Statements(Loops):
         """One object for what either branch gives a name."""
         if x is y:
             return x
-        if isinstance(x, Py) and isinstance(y, Py) and x.value is y.value:
-            return x
-        if (
-            isinstance(x, Py)
-            and isinstance(y, Py)
-            and x.value == y.value
-            and type(x.value) is type(y.value)
-        ):
+        if isinstance(x, Py) and isinstance(y, Py) and same_python(x.value, y.value):
             return x
         for u, v in ((x, y), (y, x)):
             if isinstance(u, Undefined) and isinstance(v, Py):
@@ -245,22 +263,37 @@ class Statements(Loops):
         test = self.truth(self.eval(s.test), s.test)
         if test is True:
             return
-        text = s.msg.value if isinstance(s.msg, ast.Constant) else ""
         v = ir.Const(False, types.boolean) if test is False else test
-        self.b.op("check", [v], attrs={"error": "AssertionError", "message": str(text)})
+        text = "" if s.msg is None else _words(s.msg)
+        self.b.op("check", [v], attrs={"error": "AssertionError", "message": text})
 
     def do_Raise(self, s: ast.Raise) -> None:
-        """An error raised on this path."""
-        name, text = "RuntimeError", ""
-        exc = s.exc
-        if isinstance(exc, ast.Call):
-            text = exc.args[0].value if exc.args and isinstance(exc.args[0], ast.Constant) else ""
-            exc = exc.func
-        if isinstance(exc, ast.Name):
-            name = exc.id
-        self.b.op(
-            "check", [ir.Const(False, types.boolean)], attrs={"error": name, "message": str(text)}
-        )
+        """An error raised on this path; values in its text stay expressions."""
+        call = s.exc if isinstance(s.exc, ast.Call) else None
+        error: Any = RuntimeError
+        if s.exc is not None:
+            found = self.eval(call.func if call is not None else s.exc)
+            error = found.value if isinstance(found, Py) else None
+        if not (isinstance(error, type) and issubclass(error, BaseException)):
+            raise self.refuse(s, "what is raised is no class of exceptions", "Raise ValueError.")
+        text = ", ".join(map(_words, call.args)) if call is not None else ""
+        name = error.__name__ if error.__module__ == "builtins" else error
+        attrs = {"error": name, "message": text}
+        self.b.op("check", [ir.Const(False, types.boolean)], attrs=attrs)
+
+    def do_Delete(self, s: ast.Delete) -> None:
+        """``del name``."""
+        for t in s.targets:
+            if not isinstance(t, ast.Name):
+                raise self.refuse(s, "'del' of something else than a name", "Leave it out.")
+            self.frame.env[t.id] = Undefined("it has been deleted")
+
+
+def _words(e: ast.expr) -> str:
+    """The text of an exception's argument."""
+    if isinstance(e, ast.Constant):
+        return str(e.value)
+    return ast.unparse(e)[2:-1] if isinstance(e, ast.JoinedStr) else ast.unparse(e)
 
 
 def _as_load(target: ast.expr) -> ast.expr:
@@ -280,14 +313,7 @@ def _instead(s: ast.stmt) -> tuple[str, str]:
             "'with' (objmode) has no derivative",
             "Do this outside the differentiated function.",
         ),
-        "FunctionDef": (
-            "a function defined inside",
-            "Define it outside with @njit and pass what it captures.",
-        ),
-        "Delete": (
-            "'del' is not supported",
-            "Leave it out: arrays are freed when the function ends.",
-        ),
+        "ClassDef": ("a class defined inside", "Define it outside."),
         "Import": ("an import inside", "Import at the top of the file."),
         "ImportFrom": ("an import inside", "Import at the top of the file."),
         "Global": ("'global' is not supported", "Pass the value as an argument."),

@@ -9,7 +9,7 @@ from numba import types
 
 from .. import ir, scalars
 from .base import Base, describe
-from .kinds import is_scalar, nonzero, reads_of
+from .kinds import is_scalar, reads_of
 from .objects import Lazy, Py, Record, Tup
 
 
@@ -18,8 +18,7 @@ class Writing(Base):
 
     def store_item(self, target: ast.Subscript, v: Any) -> None:
         """``array[index] = v``."""
-        array = self.eval(target.value)
-        index = self.eval(target.slice)
+        array, index = self.place(target)
         if isinstance(array, Record) and isinstance(index, Py):
             self.store_record(array, index.value, v, target)
             return
@@ -39,6 +38,25 @@ class Writing(Base):
         else:
             self.assign_array(self.slice_view(array, items, target), v, target)
 
+    def place(self, target: ast.Subscript) -> tuple[Any, Any]:
+        """Array and index of what is written; an element of ``a.flat`` is one of ``a``, whatever its layout."""
+        if isinstance(target.value, ast.Attribute) and target.value.attr == "flat":
+            array = self.eval(target.value.value)
+            if isinstance(array, ir.Value) and ir.is_array(array) and array.type.ndim > 1:
+                k = self.scalar(
+                    self.eval(target.slice), target, "the index of an element of 'flat'"
+                )
+                total = self.array_attribute(array, "size", target)
+                k = self.apply(
+                    "where", self.apply("lt", k, self.integer(0)), self.apply("add", k, total), k
+                )
+                index: list[ir.Value] = []
+                for n in reversed(self.shape(array)):
+                    index.insert(0, self.apply("mod", k, n))
+                    k = self.apply("floordiv", k, n)
+                return array, Tup(tuple(index))
+        return self.eval(target.value), self.eval(target.slice)
+
     def store_element(self, array: ir.Value, index: list[ir.Value], v: Any, node: ast.AST) -> None:
         """Write one element."""
         self.check_writable(array, node)
@@ -53,6 +71,12 @@ class Writing(Base):
     def check_writable(self, array: ir.Value, node: ast.AST) -> None:
         """Raise for an array that is a constant."""
         root = self.root(array)
+        if isinstance(root, ir.Value) and root in self.loose:
+            raise self.refuse(
+                node,
+                "a reshaped array that does not lie in C order is written to",
+                "Write to the array itself, or copy it first.",
+            )
         if isinstance(root, ir.Value) and root.op is not None and root.op.kind == "frozen":
             raise self.refuse(
                 node,
@@ -132,8 +156,7 @@ class Writing(Base):
         self, target: ast.Subscript, op: ast.operator, value: ast.expr, node: ast.AST
     ) -> None:
         """``array[index] op= value``."""
-        array = self.eval(target.value)
-        index = self.eval(target.slice)
+        array, index = self.place(target)
         if isinstance(array, Record):
             old = self.record_field(array, index.value, node)
             self.store_record(
@@ -199,33 +222,42 @@ class Writing(Base):
 
     def scatter(self, array: ir.Value, items: list, v: Any, op: Any, node: ast.AST) -> None:
         """``array[fancy] (op)= v``."""
-        positions = [k for k, i in enumerate(items) if isinstance(i, ir.Value) and ir.is_array(i)]
-        chosen = items[positions[0]]
+        self.check_writable(array, node)
         v = self.materialise(v) if isinstance(v, Lazy) else v
-        if isinstance(chosen.type.dtype, types.Boolean) and len(items) == 1 and is_scalar(v):
-            with self.for_each(self.shape(chosen)) as index:
-                test = self.element(chosen, list(index))
-                branch = self.nested("if", [test], blocks=[ir.Block(), ir.Block()])
-                with self.inside(branch.blocks[0]):
-                    self.put(array, list(index), op, v, node)
-            self.forget_loads()
-            return
-        if len(positions) > 1 or len(items) > 1 or chosen.type.ndim > 1:
-            raise self.refuse(
-                node, "assignment through this mixture of index arrays and slices", "Write a loop."
-            )
-        if isinstance(chosen.type.dtype, types.Boolean):
-            chosen = self.call_function(nonzero(), [chosen], {}, node)
-        sizes = self.shape(chosen)
+        v = self.array_of(v, None, node) if isinstance(v, Tup) else v
+        if not is_scalar(v) and self.overlaps(array, v):
+            v = self.copied(v)
+        mask = items[0]
+        if isinstance(mask, ir.Value) and ir.is_array(mask) and is_scalar(v):
+            if isinstance(mask.type.dtype, types.Boolean) and mask.type.ndim == array.type.ndim:
+                self.scatter_masked(array, mask, v, op, node)
+                return
+        if isinstance(mask, ir.Value) and ir.is_array(mask) and mask.type.ndim > 1:
+            if isinstance(mask.type.dtype, types.Boolean):
+                raise self.refuse(
+                    node, "an array assigned through a mask of several dimensions", "Write a loop."
+                )
+        view, sizes, where = self.fancy(array, items, node)
         if not is_scalar(v):
             self.check_fits(self.shape(v), sizes, node)
         get = self.operand(v, sizes)
         if op is not None:  # NumPy reads all before it writes: repeated indices count once
-            old = self.materialise(self.gather(array, [chosen], node))
-            new = self.binary(type(op), old, v, node)
-            get = self.operand(self.materialise(new), sizes)
+            element = lambda index: self.element(view, where(index))
+            old = self.materialise(Lazy(element, tuple(sizes), array.type.dtype, (array,)))
+            get = self.operand(self.materialise(self.binary(type(op), old, v, node)), sizes)
         with self.for_each(sizes) as index:
-            self.put(array, [self.element(chosen, list(index))], None, get(index), node)
+            self.put(view, where(index), None, get(index), node)
+        self.forget_loads()
+
+    def scatter_masked(
+        self, array: ir.Value, mask: ir.Value, v: ir.Value, op: Any, node: ast.AST
+    ) -> None:
+        """``array[mask] (op)= number``."""
+        with self.for_each(self.shape(mask)) as index:
+            test = self.element(mask, list(index))
+            branch = self.nested("if", [test], blocks=[ir.Block(), ir.Block()])
+            with self.inside(branch.blocks[0]):
+                self.put(array, list(index), op, v, node)
         self.forget_loads()
 
     def put(self, array: ir.Value, index: list, op: Any, v: Any, node: ast.AST) -> None:

@@ -6,8 +6,21 @@ derivative code, so every branch on it is decided there when the code is transfo
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
+
+
+def refused(what, instead):
+    """The user's line is refused, if this is reached when the code is transformed."""
+
+
+def _refuse(it: Any, args: list[Any], kwargs: dict, node: Any) -> Any:
+    raise it.refuse(node, args[0].value, args[1].value)
+
+
+refused._nbgrad_front = _refuse  # type: ignore[attr-defined]
 
 
 @njit

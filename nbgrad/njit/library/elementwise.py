@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numba import njit
 
@@ -46,6 +48,22 @@ def rounded(a, decimals=0, out=None):
     else:
         out[...] = np.rint(a * scale) / scale
         return out
+
+
+@substitute(np.positive)
+def positive(x):
+    return np.negative(np.negative(x))
+
+
+@substitute(np.ldexp, math.ldexp)
+def ldexp(x1, x2):
+    return x1 * 2.0**x2
+
+
+@substitute(np.logaddexp2)
+def logaddexp2(x1, x2):
+    scale = math.log(2.0)
+    return np.logaddexp(x1 * scale, x2 * scale) / scale
 
 
 @substitute(np.angle)

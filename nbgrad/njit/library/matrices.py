@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from ..rules import substitute
+from ..rules import rule, substitute
 from .common import equal_sizes, is_complex
+from .passive import no_cotangent
 
 
 @substitute(np.diag)
@@ -196,6 +197,54 @@ def bincount(a, weights=None, minlength=0):
 
 
 @njit
+def counted(a, bins, low, high):
+    return np.histogram(a, bins, (low, high))[0]
+
+
+@njit
+def counted_between(a, bins):
+    return np.histogram(a, bins)[0]
+
+
+@substitute(np.histogram)
+def histogram(a, bins=10, range=None):
+    """The counts have no derivative; edges have that of the bounds."""
+    if not isinstance(bins, int):
+        return counted_between(a, bins), bins
+    elif range is None:
+        low = np.min(a)
+        high = np.max(a)
+        return counted(a, bins, low, high), np.linspace(low, high, bins + 1)
+    else:
+        edges = np.linspace(range[0], range[1], bins + 1)
+        return counted(a, bins, range[0], range[1]), edges
+
+
+@njit
+def bessel(z):
+    """The modified Bessel function I0 of 2 sqrt(z), by its power series."""
+    total = 1.0
+    term = 1.0
+    k = 1
+    while term > 1e-18 * total and total < np.inf:
+        term *= z / (k * k)
+        total += term
+        k += 1
+    return total
+
+
+@substitute(np.kaiser)
+def kaiser(M, beta):
+    out = np.ones(max(M, 0), dtype=np.float64)
+    if M > 1:
+        whole = bessel(0.25 * beta * beta)
+        for i in range(M):
+            r = 2.0 * i / (M - 1) - 1.0
+            out[i] = bessel(0.25 * beta * beta * (1.0 - r * r)) / whole
+    return out
+
+
+@njit
 def variables(m, rowvar):
     """One variable a row."""
     if m.ndim == 1:
@@ -265,3 +314,7 @@ def corrcoef(x, y=None, rowvar=True):
             for j in range(n):
                 out[i, j] = c[i, j] / np.sqrt(c[i, i].real) / np.sqrt(c[j, j].real)
         return clipped_parts(out)
+
+
+for _function in (counted, counted_between):
+    rule(_function, vjp=no_cotangent, jvp=no_cotangent)

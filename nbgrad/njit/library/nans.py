@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from ..rules import substitute
-from .common import squared
+from .common import is_complex, refused, squared
 from .order import interpolated, line_of
 from .reductions import shared
 
@@ -65,6 +65,8 @@ def nanmean(a):
 
 @substitute(np.nanvar)
 def nanvar(a, axis=None, dtype=None, out=None, ddof=0):
+    if axis is not None or dtype is not None or out is not None:
+        refused("'nanvar' or 'nanstd' with axis, dtype or out", "Leave them out, as for Numba.")
     v = a.ravel()
     center, count = mean_and_count(v)
     result = squared(v.dtype.type(0))
@@ -150,28 +152,34 @@ def nanpercentile(a, q):
 
 @substitute(np.nan_to_num)
 def nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
-    if isinstance(x, (int, float)):
+    if isinstance(x, int):
+        return x
+    elif isinstance(x, float):
         high = 1.7976931348623157e308 if posinf is None else posinf
         low = -1.7976931348623157e308 if neginf is None else neginf
         return replaced(x, nan, high, low)
+    elif isinstance(x, complex):
+        return complex(
+            np.nan_to_num(x.real, True, nan, posinf, neginf),
+            np.nan_to_num(x.imag, True, nan, posinf, neginf),
+        )
     else:
-        v = x.ravel()
-        out = np.empty(v.size, dtype=x.dtype)
-        largest = 3.4028234663852886e38 if x.dtype == np.float32 else 1.7976931348623157e308
-        high = largest if posinf is None else posinf
-        low = -largest if neginf is None else neginf
-        for i in range(v.size):
-            out[i] = replaced(v[i], nan, high, low)
-        return out.reshape(x.shape)
+        out = x.copy() if copy else x
+        replace_in(out, nan, posinf, neginf)
+        return out
+
+
+@njit
+def replace_in(a, nan, posinf, neginf):
+    largest = 3.4028234663852886e38 if a.real.dtype == np.float32 else 1.7976931348623157e308
+    high = largest if posinf is None else posinf
+    low = -largest if neginf is None else neginf
+    if is_complex(a):
+        a[...] = replaced(a.real, nan, high, low) + 1j * replaced(a.imag, nan, high, low)
+    else:
+        a[...] = replaced(a, nan, high, low)
 
 
 @njit
 def replaced(x, nan, high, low):
-    result = x
-    if np.isnan(x):
-        result = nan
-    elif x == np.inf:
-        result = high
-    elif x == -np.inf:
-        result = low
-    return result
+    return np.where(np.isnan(x), nan, np.where(x == np.inf, high, np.where(x == -np.inf, low, x)))

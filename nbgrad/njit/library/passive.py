@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,17 @@ from ..rules import rule, substitute
 from .common import is_complex
 
 _NAMES = """
-    all any allclose argmax argmin argpartition argsort argwhere array_equal count_nonzero digitize
-    flatnonzero histogram isclose iscomplex isin isneginf isposinf isreal isscalar
+    all any allclose argmax argmin argpartition argwhere array_equal count_nonzero digitize
+    flatnonzero isclose iscomplex isin isreal isscalar
     nanargmax nanargmin searchsorted tri tril_indices tril_indices_from triu_indices
-    triu_indices_from eye identity indices bartlett blackman hamming hanning kaiser
+    triu_indices_from indices bartlett blackman hamming hanning
 """
-PASSIVE = {getattr(np, name) for name in _NAMES.split()} | {np.linalg.matrix_rank}
+PASSIVE = {getattr(np, name) for name in _NAMES.split()} | {
+    np.linalg.matrix_rank,
+    math.gcd,
+    np.gcd,
+    np.lcm,
+}
 
 
 def no_cotangent(args: Any, out: Any, cotangent: Any) -> Any:
@@ -44,9 +50,61 @@ def argmin(a, axis=None):
         return np.argmin(a, axis)
 
 
-@substitute("argsort")
-def argsort(a):
+@njit
+def order(a):
     return np.argsort(a)
+
+
+@njit
+def stable_order(a):
+    return np.argsort(a, kind="mergesort")
+
+
+@njit
+def ones_on_a_diagonal(n, m, k):
+    return np.eye(n, m, k)
+
+
+@substitute(np.eye)
+def eye(N, M=None, k=0, dtype=None):
+    ones = ones_on_a_diagonal(N, N if M is None else M, k)
+    return ones if dtype is None else ones.astype(dtype)
+
+
+@substitute(np.identity)
+def identity(n, dtype=None):
+    return np.eye(n, n, 0, dtype)
+
+
+for _function in (order, stable_order, ones_on_a_diagonal):
+    rule(_function, vjp=no_cotangent, jvp=no_cotangent)
+
+
+@substitute(np.argsort, "argsort")
+def argsort(a, axis=-1, kind="quicksort"):
+    if kind == "quicksort":
+        return order(a)
+    else:
+        return stable_order(a)
+
+
+@substitute(np.isposinf)
+def isposinf(x, out=None):
+    return filled(x == np.inf, out)
+
+
+@substitute(np.isneginf)
+def isneginf(x, out=None):
+    return filled(x == -np.inf, out)
+
+
+@njit
+def filled(flags, out):
+    if out is None:
+        return flags
+    else:
+        out[...] = flags
+        return out
 
 
 @njit

@@ -8,6 +8,7 @@ from numba.np.extensions import cross2d
 from numpy.polynomial import polynomial
 
 from ..rules import substitute
+from .common import refused
 
 
 @njit
@@ -180,6 +181,8 @@ def horner(x, c):
 
 @substitute(polynomial.polyval)
 def polyval(x, c, tensor=True):
+    if c.ndim != 1:
+        refused("'polyval' of a matrix of coefficients", "Call it for each polynomial.")
     if isinstance(x, (int, float, complex)):
         return horner(x, c)
     else:

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from ..rules import substitute
-from .common import folded, squared, without
+from .common import folded, refused, squared, without
 
 
 @njit
@@ -43,6 +43,14 @@ def axis_total(a, axis):
 
 @substitute(np.sum, "sum")
 def sum(a, axis=None, dtype=None):
+    if dtype is None:
+        return summed(a, axis)
+    else:
+        return summed(a.astype(dtype), axis)
+
+
+@njit
+def summed(a, axis):
     if axis is None or a.ndim == 1:
         return total(a.ravel())
     else:
@@ -81,6 +89,8 @@ def mean(a, axis=None):
 
 @substitute(np.average)
 def average(a, axis=None, weights=None):
+    if axis is not None:
+        refused("the argument 'axis' of 'average'", "Leave it out, as for Numba: average the rows.")
     if weights is None:
         return np.mean(a)
     else:

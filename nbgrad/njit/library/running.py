@@ -6,11 +6,19 @@ import numpy as np
 from numba import njit
 
 from ..rules import substitute
-from .common import equal_sizes, folded, resized
+from .common import equal_sizes, folded, refused, resized
 
 
 @substitute(np.cumsum, "cumsum")
 def cumsum(a, axis=None, dtype=None):
+    if dtype is None:
+        return running_total(a, axis)
+    else:
+        return running_total(a.astype(dtype), axis)
+
+
+@njit
+def running_total(a, axis):
     if axis is None or a.ndim == 1:
         v = a.ravel()
         out = np.empty(v.size, dtype=a.dtype)
@@ -122,6 +130,8 @@ def wrapped(step, discont, period):
 
 @substitute(np.unwrap)
 def unwrap(p, discont=None, axis=-1, period=6.283185307179586):
+    if axis != -1:
+        refused("the argument 'axis' of 'unwrap'", "Leave it out: it is the last, as for Numba.")
     v = p.ravel().reshape(p.size // p.shape[-1], p.shape[-1])
     out = np.empty(v.shape, dtype=p.dtype)
     limit = period / 2

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from ..rules import substitute
-from .common import equal_sizes, folded, inserted, resized
+from .common import equal_sizes, folded, inserted, refused, resized
 
 
 @njit
@@ -130,6 +130,10 @@ def size_of(values):
 
 @substitute(np.insert)
 def insert(arr, obj, values, axis=None):
+    if axis is not None:
+        refused(
+            "the argument 'axis' of 'insert'", "Leave it out, as for Numba, or use concatenate."
+        )
     v = arr.ravel()
     if isinstance(obj, int):
         if obj > v.size or obj < -v.size:
