@@ -334,6 +334,62 @@ def index_by_a_tuple(a, ij):
     return a[ij] ** 2 + a[ij[1], ij[0]]
 
 
+ROWS, COLUMNS = np.array([0, 2]), np.array([1, 3])
+SEVERAL, SOME = np.array([[0, 1], [2, -1]]), np.array([True, False, True])
+
+
+@program("index arrays", normal(3, 4), normal(2), argnums=(0, 1))
+@njit
+def pairs_of_index_arrays(a, v):
+    a[ROWS, COLUMNS] = v * v
+    a[ROWS, COLUMNS] += v
+    a[:, COLUMNS] *= v
+    a[1:, COLUMNS] -= 0.5
+    a[0, COLUMNS] = a[0, ROWS]
+    b = a[::-1][ROWS, COLUMNS]
+    return (a**3).sum() + (b * b).sum() + a[:, COLUMNS][1].sum()
+
+
+@program("index arrays", normal(3, 4), normal(2), argnums=(0, 1))
+@njit
+def rows_by_index(a, v):
+    a[ROWS] = a[:2]
+    a[ROWS, :] -= 0.5 * a[0]
+    a[SOME] *= 1.5
+    a[SOME, 1] = v[0]
+    a[SOME] = a[1:] * v[1]
+    a[ROWS, 0] = (v[1], 2.0)
+    return (a**3).sum() + (a[None, ROWS] ** 2).sum() + (a[SEVERAL, 1] ** 3).sum()
+
+
+@program("index arrays", normal(4), normal(2), argnums=(0, 1))
+@njit
+def an_index_array_of_two_dimensions(x, v):
+    x[SEVERAL] += v
+    x[x > 0.5] *= v[1]
+    x[SEVERAL] = np.sin(x[SEVERAL]) * v[0]
+    return (x * x).sum()
+
+
+@program("index arrays", normal(3, 3, 4), normal(2), argnums=(0, 1))
+@njit
+def index_arrays_apart(t, v):
+    t[0, :, COLUMNS] = v[0] * v[1]
+    t[:, ROWS, COLUMNS] += v
+    t[ROWS, :, 1] *= 2.0
+    first = t[0, :, COLUMNS]
+    return (t**3).sum() + (first[1] ** 2).sum() + (t[ROWS, :, COLUMNS][0] ** 2).sum()
+
+
+@program("index arrays", normal(3, 4), 0.4, argnums=(0, 1))
+@njit
+def elements_by_flat_position(a, y):
+    b = np.asfortranarray(a)
+    b.flat[5] = y * b[0, 1]
+    b.flat[-2] += y
+    return (b**3).sum() + b[1, 1] * y
+
+
 # --- outputs other than one number -------------------------------------------------------------------------------
 
 
@@ -351,3 +407,14 @@ def array_output(x, y):
     for i in range(4):
         z[i] = x[i] * y + x[i - 1] ** 2
     return z
+
+
+@program("views", normal(3, 4), 0.3, argnums=(0, 1))
+@njit
+def extreme_in_a_branch(a, x):
+    """What the branch keeps for its reverse is a view whose size is read there."""
+    y = x
+    if x < 0.5:
+        a[::1] *= a
+        y = np.min(a) * x
+    return y * y + a[0, 1]

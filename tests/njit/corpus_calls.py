@@ -286,6 +286,141 @@ def all_indices(a):
     return s
 
 
+# --- functions defined inside ------------------------------------------------------------------------------------
+
+
+@program("functions inside", normal(4), 0.7, argnums=(0, 1))
+@njit
+def a_rate_defined_inside(x, k):
+    def rate(u, scale=2.0):
+        return k * u * (1.0 - u / scale)
+
+    s = 0.0
+    for i in range(x.size):
+        u = x[i]
+        for _ in range(5):
+            middle = u + 0.05 * rate(u)
+            u += 0.1 * rate(middle, scale=3.0)
+        s += u * u
+    return s
+
+
+@program("functions inside", normal(4), 0.7, argnums=(0, 1))
+@njit
+def names_as_they_are_at_the_call(x, k):
+    square = lambda v: v * v + k
+
+    def total(a):
+        t = 0.0
+        for v in a:
+            if v < 0.0:
+                continue
+            t += square(v)
+            if t > 50.0:
+                return -t
+        return t
+
+    k = k * 2.0
+    return total(x) * square(k)
+
+
+@program("functions inside", normal(4), 7, argnums=0)
+@njit
+def writes_from_inside(x, n):
+    out = np.zeros(n)
+
+    def put(i, v):
+        out[i] = v * x[i % x.size]
+        return 1 if v > 1.0 else 2
+
+    count = 0
+    for i in range(n):
+        count += put(i, out[i - 1] + 0.5 * i)
+    return out.sum() * count
+
+
+@program("functions inside", normal(3), argnums=0)
+@njit
+def defined_in_a_loop(x):
+    for i in range(3):
+
+        def scaled(v):
+            return v * (i + 1)  # noqa: B023 (as it is at the call)
+
+        x = x + scaled(x)
+    return scaled(x[0]) * x[1]
+
+
+@njit
+def polynomial_of(x, *coefficients):
+    s = 0.0 * x
+    for c in coefficients:
+        s = s * x + c
+    return s * len(coefficients)
+
+
+@program("any number of arguments", 0.7, -0.4, 1.3, argnums=(0, 1, 2))
+@njit
+def any_number_of_arguments(x, a, b):
+    pair = (a, b, 1.0)
+    p = polynomial_of(x, a, b, 2.0)
+    return p + polynomial_of(x, *pair) ** 2 + polynomial_of(x, b)
+
+
+@program("any number of arguments", 0.7, -0.4, 1.3, 2.0, argnums=(0, 2))
+@njit
+def open_ended(x, *rest):
+    s = x * rest[0]
+    for r in rest[1:]:
+        s = s * x + r * r
+    return s * len(rest)
+
+
+@program("lists", normal(3), 0.6, argnums=(0, 1))
+@njit
+def lists_that_stay_as_they_are(x, y):
+    weights = [0.5, 1.5, y]
+    order = [2, 0, 1]
+    s = x[order[0]] * len(weights)
+    for i, c in enumerate([x[0], x[1] * 2.0, 3.0]):
+        s += c * weights[i]
+    for a, b in zip([1.0, y], [x[0], x[1]]):
+        s += a * b * b
+    matrix = np.array([[x[0], 1.0], [y, x[1]]])
+    return s * matrix[0, 0] * matrix[1, 1] - matrix[1, 0]
+
+
+@program("tuples", 1.3, 3, argnums=0)
+@njit
+def tuples_with_none_and_text(x, n):
+    state = (x, None, "first")
+    for _ in range(n):
+        state = (state[0] * x, state[1], state[2])
+    if x > 0.0:
+        state = (state[0] + x, None, "first")
+    return state[0] * (2.0 if state[1] is None else 1.0)
+
+
+@program("functions inside", normal(3), argnums=0)
+@njit
+def deleted_names(x):
+    a = x * x
+    b = a * a
+    del a
+    return b.sum()
+
+
+@program("conditions", normal(3), argnums=0)
+@njit
+def conditions_that_assign(x):
+    s = x[0]
+    while (s := s * 1.5 + x[2]) < 5.0 and s > -5.0:
+        s += 0.25
+    if (n := x.size) > 2 and (m := x[0] * x[1]) > -100.0:
+        s += m * n
+    return s * x[1]
+
+
 # --- several outputs ---------------------------------------------------------------------------------------------
 
 

@@ -234,6 +234,31 @@ def loop_else(x):
     return s
 
 
+@program("break/continue", 1.3, 0.6, argnums=(0, 1))
+@njit
+def jumps_in_the_else_of_a_loop(x, y):
+    """They belong to the loop around."""
+    for i in range(1, 5):
+        for _ in range(2):
+            x = x * 1.2
+        else:
+            if i == 2:
+                continue
+            x = x * x * y
+            if i == 3:
+                break
+        y += x
+    while x > 0.1:
+        x *= 0.5
+        while y > 20.0:
+            y *= x
+            break
+        else:
+            x *= y
+            break
+    return x * y
+
+
 @program("for over range", normal(7), 2, argnums=0)
 @njit
 def strange_ranges(x, step):

@@ -1,4 +1,4 @@
-"""Random expressions over the variables in scope: numbers, integers, conditions, complex numbers, arrays."""
+"""Random expressions over the variables in scope: numbers, integers, conditions, complex numbers."""
 
 from __future__ import annotations
 
@@ -6,25 +6,36 @@ import random
 
 
 class Scope:
-    """The variables that may be read, by kind; arrays with their shapes."""
+    """What may be read, by kind; arrays with their shapes. A name may be any text that can be read, as ``t[0]``."""
 
     def __init__(self):
         self.floats: list[str] = []
         self.ints: list[str] = []
         self.complexes: list[str] = []
+        self.complex_arrays: list[str] = []  # of three elements
         self.arrays: dict[str, tuple] = {}
-        self.frozen: set[str] = set()  # loop counters are not assigned
+        self.frozen: set[str] = set()  # what is not written to: loop counters, for instance
+        self.single: set[str] = set()  # arrays that may be float32
 
     def copy(self):
         new = Scope()
         new.floats, new.ints = self.floats[:], self.ints[:]
         new.complexes, new.arrays = self.complexes[:], dict(self.arrays)
-        new.frozen = set(self.frozen)
+        new.complex_arrays = self.complex_arrays[:]
+        new.frozen, new.single = set(self.frozen), set(self.single)
         return new
+
+    def writable(self, names):
+        return [n for n in names if n not in self.frozen]
+
+    def vectors(self):
+        return [n for n, shape in self.arrays.items() if len(shape) == 1]
 
 
 class Expressions:
-    """Random expressions over the variables in scope."""
+    """Random expressions; arrays are added by a subclass."""
+
+    functions = ("math.sin", "math.cos", "math.tanh", "np.sin", "np.arctan", "math.atan")
 
     def __init__(self, rng: random.Random, helpers: dict[str, str]):
         self.r, self.helpers, self.scope = rng, helpers, Scope()
@@ -39,18 +50,30 @@ class Expressions:
         if not ints or r.random() < 0.2:
             return str(r.randint(0, 6))
         i, j, c = r.choice(ints), r.choice(ints), r.randint(1, 4)
+        if r.random() < 0.1:
+            return self.derived()
         return r.choice(
             [i, f"{i} + {c}", f"{i} * {c} - 1", f"{i} + {j}", f"{i} // {c + 1}", f"{c} - {i}"]
         )
+
+    def derived(self) -> str:
+        """An integer made from numbers or arrays."""
+        choices = [f"int({self.r.choice(self.scope.floats)} * 3.0)"] if self.scope.floats else []
+        vectors = self.scope.vectors()
+        if vectors:
+            v = self.r.choice(vectors)
+            choices += [f"len({v})", f"{v}.size", f"np.argmax({v})", f"np.sum({v} > 0.1)"]
+        return self.r.choice(choices or ["2"])
 
     def index(self, size) -> str:
         if isinstance(size, int) and self.r.random() < 0.3:
             return str(self.r.randint(-size, size - 1))
         return f"({self.integer()}) % {size}"
 
-    def item(self) -> str:
-        name = self.r.choice(list(self.scope.arrays))
-        return f"{name}[{', '.join(self.index(n) for n in self.scope.arrays[name])}]"
+    def item(self, written: bool = False) -> str:
+        arrays = self.scope.arrays
+        name = self.r.choice(self.scope.writable(arrays) if written else list(arrays))
+        return f"{name}[{', '.join(self.index(n) for n in arrays[name])}]"
 
     def leaf(self) -> str:
         r, s = self.r, self.scope
@@ -73,43 +96,44 @@ class Expressions:
             return f"({x} {r.choice('+-')} {y})"
         if k < 0.5:
             return f"{x} * {y} * 0.5"
-        if k < 0.68:
-            f = r.choice(["math.sin", "math.cos", "math.tanh", "np.sin", "np.arctan", "math.atan"])
-            return f"{f}({x})"
-        if k < 0.74:
+        if k < 0.66:
+            return f"{r.choice(self.functions)}({x})"
+        if k < 0.72:
             return f"({x} / (1.5 + ({y}) ** 2))"
-        if k < 0.8:
+        if k < 0.78:
             return r.choice([f"max({x}, {y})", f"min({x}, {y})", f"abs({x})", f"(-{x})"])
-        if k < 0.83:
-            return r.choice(
-                [
-                    f"math.exp(-abs({x}))",
-                    f"math.sqrt(1.1 + ({x}) ** 2)",
-                    f"math.log(1.5 + ({x}) ** 2)",
-                ]
-            )
+        if k < 0.82:
+            return self.smooth(x, y)
         if k < 0.86:
             return f"({x} if {self.condition()} else {y})"
         return self.special(x, y)
 
+    def smooth(self, x: str, y: str) -> str:
+        """Functions with restricted domains, powers, remainders."""
+        choices = [
+            f"math.exp(-abs({x}))",
+            f"math.sqrt(1.1 + ({x}) ** 2)",
+            f"math.log(1.5 + ({x}) ** 2)",
+            f"(1.2 + ({x}) ** 2) ** math.tanh({y})",
+            f"math.tanh({x}) ** {self.r.randint(0, 3)}",
+            f"({x}) % 1.7",
+            f"({x} - {y} // 0.8)",
+            f"math.hypot({x}, 1.0 + abs({y}))",
+            f"math.atan2({x}, 1.2 + ({y}) ** 2)",
+        ]
+        if self.scope.ints:
+            choices.append(f"math.tanh({x}) ** (({self.integer()}) % 3)")
+        return self.r.choice(choices)
+
     def special(self, x: str, y: str) -> str:
-        """Calls of helpers, reductions, products, complex numbers, tuples."""
+        """Calls of helpers, tuples, complex numbers."""
         r, s = self.r, self.scope
-        vectors = [n for n, shape in s.arrays.items() if len(shape) == 1]
-        choices = [f"({x}, {y}, 0.3)[{r.randint(0, 2)}]", f"abs(complex({x}, 0.4 + ({y}) ** 2))"]
+        k = r.randint(0, 2)
+        choices = [f"({x}, {y}, 0.3)[{k}]", f"({x}, ({y}, 0.3))[1][{k % 2}]"]
+        choices += [f"abs(complex({x}, 0.4 + ({y}) ** 2))"]
         if "float" in self.helpers.values():
-            choices += [f"{self.helper('float')}({x}, {y})"] * 2
-        if "number" in self.helpers.values() and vectors:
-            choices += [f"{self.helper('number')}({r.choice(vectors)}, {x})"] * 2
-        if s.arrays:
-            name = r.choice(list(s.arrays))
-            a = self.array(s.arrays[name], 1)
-            choices += [f"np.sum({a}) * 0.2", f"({a}).mean()", f"({a}).max()", f"np.min({a})"]
-        if vectors:
-            v = r.choice(vectors)
-            others = [n for n in vectors if s.arrays[n] == s.arrays[v]]
-            w = r.choice(others)
-            choices += [f"np.sum({v} * {w}) * 0.3"] + [f"np.sum({v}[::-1] * {w}) * 0.3"]
+            h = self.helper("float")
+            choices += [f"{h}({x}, {y})", r.choice([f"{h}({x})", f"{h}(q={x}, p={y})"])]
         if s.complexes:
             z = r.choice(s.complexes)
             choices += [
@@ -124,7 +148,11 @@ class Expressions:
 
     def condition(self) -> str:
         r, s = self.r, self.scope
-        choices = [f"{self.leaf()} > {r.uniform(-1, 1):.2f}", f"{self.leaf()} < {self.leaf()}"]
+        choices = [
+            f"{self.leaf()} > {r.uniform(-1, 1):.2f}",
+            f"{self.leaf()} < {self.leaf()}",
+            f"-0.8 < {self.leaf()} <= {r.uniform(0, 1):.2f}",
+        ]
         if s.ints:
             i = r.choice(s.ints)
             choices += [f"{i} % {r.randint(2, 3)} == {r.randint(0, 1)}", f"{i} < {r.randint(1, 3)}"]
@@ -148,33 +176,3 @@ class Expressions:
                 f"({z} if {self.condition()} else {w})",
             ]
         )
-
-    def array(self, shape: tuple, depth: int = 2) -> str:
-        """An array expression of that shape; the outermost node is always an array."""
-        r, s = self.r, self.scope
-        same = [n for n, other in s.arrays.items() if other == shape]
-        base = r.choice(same) if same else f"np.full({shape}, {self.real(1)})"
-        if r.random() < 0.2 and len(shape) == 1 and same:
-            base = f"{base}[::-1]"
-        if len(shape) == 2 and (shape[1], shape[0]) in s.arrays.values() and r.random() < 0.3:
-            base = f"{r.choice([n for n, o in s.arrays.items() if o == shape[::-1]])}.T"
-        if depth == 0 or r.random() < 0.25:
-            return base
-        other = self.array(shape, depth - 1)
-        k = r.random()
-        if k < 0.35:
-            return f"({other} {r.choice('+-')} {base})"
-        if k < 0.6:
-            return f"{other} * {base} * 0.5"
-        if k < 0.75:
-            return f"np.{r.choice(['sin', 'cos', 'tanh', 'arctan'])}({other})"
-        if k < 0.88:
-            return f"({self.real(1)}) * {other}"
-        if k < 0.93:
-            return f"np.where({base} > {r.uniform(-1, 1):.2f}, {other}, {base})"
-        matrices = [n for n, o in s.arrays.items() if len(o) == 2 and o[:1] == shape]
-        if k < 0.97 and len(shape) == 1 and matrices:
-            matrix = r.choice(matrices)
-            vector = self.array(s.arrays[matrix][1:], 0)
-            return f"0.4 * np.dot({matrix}.copy(), {vector}.copy())"
-        return f"{other} / (1.5 + {base} ** 2)"

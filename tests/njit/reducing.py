@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import signal
 from collections.abc import Callable, Iterator
 
 
@@ -22,11 +23,24 @@ def reduced(text: str, fails: Callable[[str], bool], attempts: int = 2000) -> st
     return text
 
 
-def holds(fails, text):
+def holds(fails, text, seconds=10):
+    """Whether it fails; a loop that does not end any more is stopped (where there is a timer)."""
+
+    def stop(*_):
+        raise TimeoutError
+
+    timed = hasattr(signal, "setitimer")
+    if timed:
+        before = signal.signal(signal.SIGALRM, stop)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         return fails(text)
     except Exception:
         return False
+    finally:
+        if timed:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
 
 
 def smaller(text: str) -> Iterator[str]:

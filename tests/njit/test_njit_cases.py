@@ -196,3 +196,50 @@ def test_an_element_is_read_before_the_value_that_updates_it():
     value, gradient = ng.njit.value_and_grad(updated_by_a_call_that_writes)(x)
     assert value == updated_by_a_call_that_writes(x) == 7.0
     np.testing.assert_allclose(gradient, [2.0, 5.5], rtol=1e-14)
+
+
+@njit
+def reshaped_in_fortran_order(a):
+    """Numba makes views of both reshaped arrays."""
+    v = a.T.reshape(-1)
+    v[0] = v[1] * v[2]
+    v[2:] *= v[1]
+    column = a[:, 1].reshape(1, 2)
+    column[0, 1] *= a[0, 0]
+    return (a**3).sum() + v[3] ** 2 + np.sum(a.ravel()[1:] * v[1:])
+
+
+def test_views_of_arrays_in_fortran_order():
+    """The shadow of an array has its order: what is a view of one is a view of the other."""
+    x = np.asfortranarray([[0.9, -0.4, 1.1], [0.7, 1.3, -0.8]])
+    gradient = ng.njit.grad(reshaped_in_fortran_order)(x)
+    directions = np.random.default_rng(0).standard_normal((2, 2, 3))
+    for t in (directions[0], np.asfortranarray(directions[1])):
+        f = lambda h, t=t: reshaped_in_fortran_order(np.array(x + h * t, order="F"))
+        quotient = (8 * (f(1e-3) - f(-1e-3)) - (f(2e-3) - f(-2e-3))) / 12e-3
+        np.testing.assert_allclose(np.sum(gradient * t), quotient, rtol=1e-9)
+        value, tangent = ng.njit.jvp(reshaped_in_fortran_order)((x,), t)
+        assert value == f(0.0)
+        np.testing.assert_allclose(tangent, quotient, rtol=1e-9)
+
+
+def rows_of_two(x):
+    return (x.reshape(2, -1)[1] ** 2).sum()
+
+
+@pytest.mark.parametrize("tangent", [np.ones(8)[::2], np.ones(4, np.float32), np.ones(4, int)])
+def test_tangents_of_another_layout_or_dtype(tangent):
+    """What is a view of the argument is one of the tangent."""
+    x = np.arange(4.0)
+    assert ng.njit.jvp(rows_of_two)((x,), tangent) == (13.0, 10.0)
+    np.testing.assert_array_equal(ng.njit.hvp(rows_of_two)((x,), tangent), [0.0, 0.0, 2.0, 2.0])
+
+
+def test_writes_to_what_numba_may_or_may_not_copy():
+    def writes(a):
+        v = a[::-1].reshape(-1)
+        v[0] = 2.0
+        return a.sum() + v[1]
+
+    with pytest.raises(ng.errors.UnsupportedError, match="does not lie in C order"):
+        ng.njit.grad(writes)(np.ones((2, 3)))

@@ -104,11 +104,45 @@ def sums_a_generator(x):
 njit_generates = njit(generates)
 
 
-def defines_a_function(x):
-    def inner(v):  # here
-        return v * x
+def defines_a_compiled_function(x):
+    @njit  # here
+    def inner(v):
+        return v * v
 
     return inner(x)
+
+
+def defines_a_class(x):
+    class Inner:  # here
+        pass
+
+    return x
+
+
+def writes_into_a_list(x):
+    values = [x, 2.0 * x]
+    values[0] = x * x  # here
+    return values[0]
+
+
+def repeats_a_list(x):
+    values = [x] * int(x)  # here
+    return values[0]
+
+
+def raises_a_number(x):
+    if x > 100.0:
+        raise x  # here
+    return x
+
+
+@numba.stencil
+def neighbours(a):
+    return a[0] + a[1]
+
+
+def calls_a_stencil(x):
+    return neighbours(np.full(3, x)).sum()  # here
 
 
 LANGUAGE = [
@@ -124,7 +158,12 @@ LANGUAGE = [
     mutates_a_global,
     calls_something_unknown,
     sums_a_generator,
-    defines_a_function,
+    defines_a_compiled_function,
+    defines_a_class,
+    writes_into_a_list,
+    repeats_a_list,
+    raises_a_number,
+    calls_a_stencil,
 ]
 FAULTY_CALLEE = {mutual_recursion: pong.py_func, sums_a_generator: generates}
 TRANSFORMS = {
@@ -178,7 +217,21 @@ def depends_on_text(x, mode):
 
 def test_text_as_an_argument():
     message = message_of(lambda: ng.njit.grad(depends_on_text)(2.0, "square"))
-    assert "'mode'" in message and "unicode_type" in message and "numbers" in message
+    assert "'mode'" in message and "unicode_type" in message and "literal" in message
+
+
+def test_text_as_a_default_or_a_literal():
+    square = ng.njit.grad(njit(lambda x, mode="square": depends_on_text_call(x, mode)))
+    assert square(2.0) == 4.0
+
+    @njit
+    def linear(x):
+        return square(x, "linear")
+
+    assert linear(2.0) == 1.0
+
+
+depends_on_text_call = njit(depends_on_text)
 
 
 def test_source_that_is_not_there():
@@ -221,7 +274,7 @@ def product(x, y, n):
     return (x * y).sum() * n
 
 
-@pytest.mark.parametrize("argnums", [3, (0, 3), -4, "x", 1.5, (), (0, 0), None])
+@pytest.mark.parametrize("argnums", [3, (0, 3), -4, "x", 1.5, (), (0, 0), (1, -2), None, True])
 def test_wrong_argnums(argnums):
     message = message_of(lambda: ng.njit.grad(product, argnums)(X, X.copy(), 2))
     assert "njit.grad" in message and "argnums" in message and "expected" in message
@@ -240,6 +293,41 @@ def test_differentiating_what_has_no_derivative(argument):
 def test_wrong_number_of_arguments():
     with pytest.raises(TypeError, match="not enough arguments: expected 3, got 2"):
         ng.njit.grad(product)(X, X)
+
+
+@pytest.mark.parametrize("f", [lambda x, *, k=1.0: x, lambda x, **more: x])
+def test_parameters_without_a_position(f):
+    message = message_of(lambda: ng.njit.grad(f))
+    assert "keyword only" in message and "Remove" in message
+
+
+class Model:
+    pass
+
+
+UNKNOWN = {
+    "Model": Model(),
+    "dict": {},
+    "float128": np.ones(3, np.longdouble),
+    ">f8": X.astype(">f8"),
+}
+
+
+@pytest.mark.parametrize("kind", UNKNOWN)
+def test_arguments_that_numba_has_no_type_for(kind):
+    for action in (
+        lambda x: ng.njit.grad(product)(X, x, 2),
+        lambda x: ng.njit.vjp(product)((X, x, 2), 1.0),
+    ):
+        with pytest.raises(ng.errors.DTypeError) as caught:
+            action(UNKNOWN[kind])
+        assert kind in str(caught.value) and "'" in str(caught.value)
+
+
+@pytest.mark.parametrize("x", [[1.0, 2.0], np.ones(2, np.float16), None, {1.0}])
+def test_arguments_without_derivatives(x):
+    with pytest.raises(ng.errors.DTypeError, match=r"argument 0 is .*; expected floating-point"):
+        ng.njit.grad(lambda x: x[0] * x[0])(x)
 
 
 def test_not_a_function():
@@ -305,6 +393,13 @@ def test_tangent_that_does_not_fit(tangent):
 def test_cotangent_that_does_not_fit(cotangent):
     message = message_of(lambda: ng.njit.vjp(doubled)((X,), cotangent))
     assert "cotangent" in message and "vjp" in message
+
+
+@pytest.mark.parametrize("way", ["jvp", "vjp"])
+def test_complex_directions_of_real_values(way):
+    """Their imaginary parts would be dropped."""
+    message = message_of(lambda: getattr(ng.njit, way)(doubled)((X,), X * 1j))
+    assert "complex" in message and "real" in message
 
 
 def test_arguments_of_vjp_are_a_tuple():

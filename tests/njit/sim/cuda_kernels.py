@@ -251,6 +251,20 @@ def left_early_twin(x, w, y, z):
 
 
 @cuda.jit
+def engine_functions(x, y):
+    """Functions of the engine that Python has under another name, or under the same."""
+    i = cuda.grid(1)
+    if i < x.size:
+        y[i] = abs(complex(x[i], 0.4)) * math.gamma(1.5 + x[i] * x[i]) + x[i] // 0.3 * x[i]
+
+
+@njit
+def engine_functions_twin(x, y):
+    for i in range(x.size):
+        y[i] = abs(complex(x[i], 0.4)) * math.gamma(1.5 + x[i] * x[i]) + x[i] // 0.3 * x[i]
+
+
+@cuda.jit
 def in_space(a, n, b):
     i, j, k = cuda.grid(3)
     if i < a.shape[0] and j < a.shape[1] and k < a.shape[2]:
@@ -289,6 +303,7 @@ def cases() -> list[Case]:
         Case(strided, (1, 8), strided_twin, (x, w[:4].copy(), y), (2,), (0, 1), {}),
         Case(newton, line, newton_twin, (x, y), (1,), (0,), {"tape": 40}),
         Case(triangular, line, triangular_twin, (x, y), (1,), (0,), {"tape": 64}),
+        Case(engine_functions, line, engine_functions_twin, (x, y), (1,), (0,), {}),
         Case(in_place, line, in_place_twin, (x, w), (0,), (1,), {}),
         Case(
             left_early,
