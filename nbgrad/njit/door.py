@@ -26,8 +26,6 @@ from .storage import Storage
 from .tidy import fold
 
 OPTIONS: Any = {"error_model": "numpy", "nogil": True}
-# of functions that only compiled code calls
-INNER: Any = {**OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 _lock = threading.RLock()
 _texts: dict[str, str] = {}
 
@@ -169,23 +167,13 @@ def _implement(t: Transformation, arg_types: list[Any], suffix: str) -> Any:
     names = [p.name for p in t.parameters]
     flat = [text for n, o in zip(names, objects) for text in _paths(o, n)]
     space: dict[str, Any] = dict(source.names)
-    if compiled.parallel:  # an option of the whole function
-        core = _function(source.text, source.name, source.names, suffix)
-        options = {**options_of(t.function), **INNER, "parallel": True}
-        space = {"core": njit(**options)(core)}
-        call = f"core({', '.join(flat)})"
-        lines = [f"    r = ({call},)" if len(source.results) == 1 else f"    r = {call}"]
-        values = [f"r[{k}]" for k in range(len(source.results))]
-    else:
-        lines = [
-            f"    {p} = {x}" for p, x in zip(source.params, flat, strict=True) if p != x
-        ] + source.lines
-        values = source.results
-    result = _rebuilt(compiled.result, iter(values), space)
-    text = (
-        "\n".join([f"def implementation({_signature(t)}):", *lines, f"    return {result}"]) + "\n"
-    )
-    return _function(text, "implementation", space, suffix)
+    lines = [f"    {p} = {x}" for p, x in zip(source.params, flat, strict=True) if p != x]
+    result = _rebuilt(compiled.result, iter(source.results), space)
+    head = f"def implementation({_signature(t)}):"
+    text = "\n".join([head, *lines, *source.lines, f"    return {result}"]) + "\n"
+    made = _function(text, "implementation", space, suffix)
+    made._nbgrad_parallel = compiled.parallel
+    return made
 
 
 def _plain(t: Any) -> Any:

@@ -104,9 +104,7 @@ def differentiable(name: str, i: int) -> bool:
     return op is not None and op.differentiable and i < len(op.defined) and op.defined[i]
 
 
-def cotangent(
-    b: ir.Builder, op: ir.Op, i: int, g: ir.Value, plain: bool = False
-) -> ir.Value:
+def cotangent(b: ir.Builder, op: ir.Op, i: int, g: ir.Value, plain: bool = False) -> ir.Value:
     """The contribution to argument ``i`` of an ``apply`` whose result has cotangent ``g``; ``plain``: zero need not win."""
     name = op.attrs["fn"]
     x = op.args[i]

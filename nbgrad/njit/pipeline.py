@@ -7,13 +7,13 @@ program goes there.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from numba.core import typed_passes, untyped_passes
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import CompilerBase
+from numba.core.compiler import Compiler, CompilerBase
 from numba.core.compiler_machinery import PassManager, register_pass
+from numba.core.cpu_options import ParallelOptions
 from numba.core.transforms import canonicalize_cfg
 
 
@@ -67,7 +67,7 @@ _PASSES = [
 
 
 class Generated(CompilerBase):
-    """Compiles generated texts; a function with an entry in `bodies` is a stand-in for the text made for its types."""
+    """Compiles generated texts. Parallel ones go through all of Numba's passes: its loops rely on them."""
 
     def define_pipelines(self) -> list[PassManager]:
         """The passes."""
@@ -78,6 +78,17 @@ class Generated(CompilerBase):
         return [manager]
 
     def compile_extra(self, func: Any) -> Any:
-        """Numba's entry."""
-        made: Callable | None = getattr(func, "_nbgrad_body", None)
-        return super().compile_extra(func if made is None else made(self.state.args))
+        """Numba's entry: compiles ``func``, or what ``func._nbgrad_body(types)`` gives where it is a stand-in."""
+        made: Any = getattr(func, "_nbgrad_body", None)
+        func = func if made is None else made(self.state.args)
+        if not getattr(func, "_nbgrad_parallel", False):
+            return super().compile_extra(func)
+        s = self.state
+        flags = s.flags.copy()
+        flags.auto_parallel = ParallelOptions(
+            {"fusion": False, "stencil": False, "comprehension": False}
+        )
+        compiler = Compiler(
+            s.typingctx, s.targetctx, s.library, s.args, s.return_type, flags, s.locals
+        )
+        return compiler.compile_extra(func)

@@ -7,6 +7,7 @@ stretches, each a ``region``; the reverse of a region runs the adjoint of its ow
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from numba import types
@@ -104,9 +105,31 @@ def time_loops(f: ir.Function) -> list[int]:
             or op.attrs.get("cut")
         ):
             continue
-        if (op.attrs.get("every") is not None or _evolves(op, aliases)) and _separate(op, aliases):
+        wanted = op.attrs.get("every") is not None or _evolves(op, aliases)
+        if wanted and _separate(op, aliases) and not _used_by_old_names(f, k, aliases):
             found.append(k)
     return found
+
+
+def _used_by_old_names(f: ir.Function, k: int, aliases: Aliases) -> bool:
+    """Whether arrays that a loop carries are used after it by handles from before it: shadows would not be the same."""
+    before = {f.body.ops[i] for i in range(k)}
+    carried = {aliases.of(v) for v in f.body.ops[k].inits if ir.is_array(v)}
+    after = [v for op in f.body.ops[k + 1 :] for v in _all_uses(op)] + f.results
+    return any(
+        (base(v).op is None and base(v).home is f.body or base(v).op in before)
+        and aliases.of(v) in carried
+        for v in after
+        if ir.is_array(v)
+    )
+
+
+def _all_uses(op: ir.Op) -> Iterator[ir.Value]:
+    """The values an operation reads, and those inside it."""
+    yield from ir.uses(op)
+    for b in op.blocks:
+        for o in ir.walk(b):
+            yield from ir.uses(o)
 
 
 def _separate(op: ir.Op, aliases: Aliases) -> bool:
@@ -183,6 +206,8 @@ def _cut(f: ir.Function, op: ir.Op) -> None:
     )
     inits = op.inits
     outer = b.loop(ir.Const(0, types.intp), pieces, inits, "stretch", cut=True)
+    if op.attrs.get("reverse"):  # the last stretch comes first
+        outer.attrs["reverse"] = True
     outer.results = op.results
     for r in outer.results:
         r.op = outer

@@ -23,8 +23,9 @@ def _sizes(shape: Any) -> Any:
     """The type of a shape, without literal sizes; None if it is no shape."""
     if isinstance(shape, types.Integer):
         return types.intp
-    if isinstance(shape, types.BaseTuple) and all(isinstance(t, types.Integer) for t in shape):
-        return types.UniTuple(types.intp, len(shape))
+    if isinstance(shape, types.UniTuple | types.Tuple):
+        if all(isinstance(t, types.Integer) for t in shape.types):
+            return types.UniTuple(types.intp, len(shape.types))
     return None
 
 
@@ -144,6 +145,5 @@ def _helper(name: str, params: str, lines: list[str], names: dict[str, Any]) -> 
     text = "\n".join([f"def {name}({params}):", *lines]) + "\n"
     space: dict[str, Any] = {**names, "__name__": __name__}
     exec(compile(text, f"<nbgrad.njit {name}>", "exec"), space)
-    return njit(error_model="numpy", nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)(
-        space[name]
-    )
+    options: Any = {"error_model": "numpy", "nogil": True}
+    return njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(space[name])

@@ -12,7 +12,7 @@ import random
 import numpy as np
 import python_mode
 
-from nbgrad.njit import parallel, parallel_rewrite
+from nbgrad.njit import parallel, parallel_rewrite, regions
 
 
 class RaceError(Exception):
@@ -145,6 +145,7 @@ def small_parts(seed):
         (parallel_rewrite, "GRAIN"): r.choice([1, 20, 60]),
         (parallel_rewrite, "COPY_COST"): r.choice([0, 0, 16]),
         (parallel, "ATOMIC_COST"): r.choice([0, 20]),
+        (regions, "STRETCH_BYTES"): r.choice([1, regions.STRETCH_BYTES]),
     }
     before = {key: getattr(*key) for key in chosen}
     for key, value in chosen.items():

@@ -1,6 +1,36 @@
 """Random programs whose derivatives were wrong once, reduced, with the seed of their arguments."""
 
 SERIAL = {
+    "an array that a time loop in stretches swaps, used under the name it had before": (
+        0,
+        """
+import math
+from numba import njit
+
+@njit
+def f(a, b, m, c, h, t, g, x, y, z, n):
+    p = a
+    for _ in range(5):
+        for i in range(6):
+            b[i] = math.sin(a[i] * b[i])
+        a, b = b, a
+    return (p * p).sum()
+""",
+    ),
+    "the stretches of a loop that runs down": (
+        0,
+        """
+import math
+from numba import njit
+
+@njit
+def f(a, b, m, c, h, t, g, x, y, z, n):
+    for k in range(5):
+        for i in range(1, 6):
+            a[i] = math.sin(a[i] * a[i - 1] + k * x)
+    return (a * a).sum()
+""",
+    ),
     "sizes of arrays carried by two loops, one inside the other": (
         107273,
         """
@@ -34,6 +64,21 @@ def f(a, b, m, c, h, t, g, x, y, z, n):
 }
 
 PARALLEL = {
+    "a maximum that is kept under two conditions": (
+        10438,
+        """
+from numba import njit, prange
+
+@njit(parallel=True)
+def f(a, b, m, c, k, x, y, n):
+    s = 0.0
+    for i in prange(n):
+        s = max(s, 0.013 * i)
+        if i < 1:
+            s = max(s, 2.0 + c[i] * c[i])
+    return s
+""",
+    ),
     "in the reverse of a reverse, a loop pops from one stack what it pushes to another": (
         44,
         """

@@ -8,6 +8,7 @@ from comparing import assert_trees_close
 from numba import njit
 
 import nbgrad as ng
+from nbgrad.njit import regions
 
 
 @njit
@@ -164,3 +165,43 @@ def test_zero_need_not_win_where_the_pole_is_in_the_result():
     assert "zmul" not in text and "zdiv" not in text, text
     text = ng.njit.show_source(GRAD(masked), np.ones(3), np.ones(3))
     assert "zmul" in text and "zdiv" in text, text
+
+
+@njit
+def old_name(a, b):
+    """A swapped array is used after its loop under the name it had before."""
+    p = a
+    for _ in range(5):
+        for i in range(a.size):
+            b[i] = np.sin(a[i] * b[i])
+        a, b = b, a
+    return (p * p).sum()
+
+
+@njit
+def sweep_in_place(a):
+    for t in range(5):
+        for i in range(1, a.size):
+            a[i] = np.sin(a[i] * a[i - 1] + t)
+    return (a * a).sum()
+
+
+def test_arrays_of_a_cut_loop_have_one_shadow_under_all_names():
+    args = (np.linspace(0.3, 1.0, 5), np.linspace(1.0, 0.2, 5))
+    want = oracle.value_and_gradient(old_name, args, (0, 1))
+    got = python_mode.call(ng.njit.value_and_grad(old_name, (0, 1)), *args)
+    assert_trees_close(got, want, 1e-12, "gradient")
+
+
+def test_reversed_time_loops_are_cut_from_their_end(monkeypatch):
+    monkeypatch.setattr(regions, "STRETCH_BYTES", 1)
+    a, v = np.linspace(0.3, 1.0, 5), np.linspace(-1.0, 1.0, 5)
+    gradient = ng.njit.grad(sweep_in_place)
+
+    @njit
+    def slope(a, v):
+        return (gradient(a) * v).sum()
+
+    want = oracle.hvp(sweep_in_place, (a,), (v,), (0,))
+    got = python_mode.call(ng.njit.grad(slope), a, v)
+    assert_trees_close((got,), want, 1e-10, "second derivative")
