@@ -12,8 +12,10 @@ UNKNOWN = -(1 << 62)
 class LowerBounds:
     """Memoised lower bounds of the integers of one program."""
 
-    def __init__(self) -> None:
+    def __init__(self, f: ir.Function) -> None:
+        self.f = f
         self.known: dict[ir.Value, int] = {}
+        self.kept: dict[ir.Value, list[ir.Value]] | None = None
 
     def of(self, v: ir.Value) -> int:
         """The greatest number known to be a lower bound, or `UNKNOWN`."""
@@ -36,14 +38,48 @@ class LowerBounds:
         op = v.op
         if op is None:
             loop = v.block.parent if v.block is not None else None
-            if loop is not None and loop.kind == "for" and v is loop.blocks[0].params[0]:
-                return self.of(loop.args[0])
-            return UNKNOWN
+            if loop is None or loop.kind not in ir.LOOPS:
+                return UNKNOWN
+            if v in loop.phis:
+                return self.of_carried(v, loop, loop.phis.index(v))
+            return self.of(loop.args[0]) if v is loop.blocks[0].params[0] else UNKNOWN
         if op.kind in ("shape", "tape_size", "push", "pop"):
             return 0
         if op.kind == "apply" and isinstance(v.type, types.Integer):
             return self.of_function(op.attrs["fn"], op.args)
+        if op.kind == "load" and op.args[0].name.startswith("t_"):
+            return min((self.of(x) for x in self.kept_in(op.args[0])), default=UNKNOWN)
+        if op.kind in ir.LOOPS:
+            k = op.results.index(v)
+            return min(self.of(op.inits[k]), self.of(op.nexts[k]))
         return UNKNOWN
+
+    def of_carried(self, v: ir.Value, loop: ir.Op, k: int) -> int:
+        """A carried integer that does not fall below what it starts from."""
+        first = self.of(loop.inits[k])
+        if first == UNKNOWN:
+            return UNKNOWN
+        trial = LowerBounds(self.f)
+        trial.known = {**self.known, v: first}
+        if trial.of(loop.nexts[k]) < first:
+            return UNKNOWN
+        self.known.update(trial.known)
+        return first
+
+    def kept_in(self, tape: ir.Value) -> list[ir.Value]:
+        """The values stored in a tape; none if it is used in other ways."""
+        if self.kept is None:
+            self.kept, other = {}, set()
+            for op in ir.walk(self.f.body):
+                other.update(a for b in op.blocks for a in b.yields)
+                for n, a in enumerate(op.args):
+                    if ir.is_array(a) and a.name.startswith("t_"):
+                        if op.kind == "store" and n == 0:
+                            self.kept.setdefault(a, []).append(op.args[-1])
+                        elif op.kind != "load":
+                            other.add(a)
+            self.kept = {a: x for a, x in self.kept.items() if a not in other}
+        return self.kept.get(tape, []) if tape.op is not None and tape.op.kind == "alloc" else []
 
     def of_function(self, name: str, args: list[ir.Value]) -> int:
         """Sums, products and the like."""

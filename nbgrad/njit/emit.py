@@ -101,7 +101,7 @@ class _Emitter(Control, Memory):
         self.tapes: dict[ir.Value, str] = {}
         self.inlined: set[ir.Op] = set()
         self.held: set[ir.Op] = set()  # printed with the operation before
-        self.low = LowerBounds()
+        self.low = LowerBounds(self.f)
         self.unchecked = unchecked
         for op in ir.walk(f.body):
             for v in ir.uses(op):

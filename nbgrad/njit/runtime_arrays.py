@@ -146,4 +146,5 @@ def _helper(name: str, params: str, lines: list[str], names: dict[str, Any]) -> 
     space: dict[str, Any] = {**names, "__name__": __name__}
     exec(compile(text, f"<nbgrad.njit {name}>", "exec"), space)
     options: Any = {"error_model": "numpy", "nogil": True}
-    return njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(space[name])
+    options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return njit(**options)(space[name])
