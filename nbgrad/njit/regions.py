@@ -117,7 +117,7 @@ def _used_by_old_names(f: ir.Function, k: int, aliases: Aliases) -> bool:
     carried = {aliases.of(v) for v in f.body.ops[k].inits if ir.is_array(v)}
     after = [v for op in f.body.ops[k + 1 :] for v in _all_uses(op)] + f.results
     return any(
-        (base(v).op is None and base(v).home is f.body or base(v).op in before)
+        ((base(v).op is None and base(v).home is f.body) or base(v).op in before)
         and aliases.of(v) in carried
         for v in after
         if ir.is_array(v)

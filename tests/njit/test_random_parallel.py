@@ -65,7 +65,7 @@ def test_random_programs(group):
     seeds = range(group * PROGRAMS, (group + 1) * PROGRAMS)
     counts = run_all(seeds)
     assert counts["rejected"] <= 0.05 * len(seeds), counts
-    assert counts["skipped"] <= 0.15 * len(seeds), counts
+    assert counts["skipped"] <= 0.25 * len(seeds), counts
 
 
 def test_compiled_random_programs():
