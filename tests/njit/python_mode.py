@@ -75,7 +75,8 @@ def call(derivative, *args, names=None):
     compiled, objects = door.program(transformation, kinds)
     source = compiled.source
     space = {"np": np, "math": math, "prange": range, **source.names}
-    space.update({name: f for name, f in INTRINSICS.items() if name in source.names})
+    for name, f in source.names.items():
+        space[name] = INTRINSICS.get(getattr(f, "__name__", name), f)
     space.update(names or {})
     exec(compile(source.text, f"<{source.name}>", "exec"), space)
     with np.errstate(all="ignore"):
