@@ -17,7 +17,7 @@ from . import ir, partials, scalars
 from .activity import Activity
 from .alias import Aliases
 from .calls import CallRules
-from .exposed import TELLING, exposed
+from .exposed import telling
 from .regions import Regions
 from .residuals import Residuals
 from .shadows import Shadows
@@ -87,15 +87,7 @@ class _Adjoint(CallRules, Regions, Shadows, Residuals):
         self.shadow: dict[ir.Value, ir.Value] = {}
         self.sizes: dict[tuple, ir.Value] = {}
         self.line: Any = None
-        self.telling = (
-            {
-                v
-                for v in exposed(f, f.results[seeds[0]])
-                if v.op is not None and v.op.kind == "apply" and v.op.attrs["fn"] in TELLING
-            }
-            if gradient
-            else set()
-        )
+        self.telling = telling(f, f.results[seeds[0]]) if gradient else set()
         self.free: set[ir.Value] = set()  # accumulators whose order of summation does not matter
 
     def run(self) -> Pullback:

@@ -133,7 +133,7 @@ class Writer:
     ) -> tuple[list, dict]:
         """Write the program with its reverse sweep; results, and the cotangents of the parameters in ``wrt``."""
         numbers = [self.index(v) for v in wrt if ir.is_float(v.type)]
-        certain = not shadows and len(seeds) == 1 and all(map(is_one, seeds.values()))
+        certain = not shadows and len(seeds) == 1 and all(ir.is_const(c, 1) for c in seeds.values())
         p = reversed_program(
             self.fn, numbers, list(seeds), [self.index(v) for v in shadows], certain
         )
@@ -188,11 +188,6 @@ def reversed_program(
         if asked or keeps_much(trial.fn):
             cut(f, where if keeps_much(trial.fn) else asked)
     return adjoint(f, wrt, seeds, outputs, gradient)
-
-
-def is_one(v: ir.Value) -> bool:
-    """Whether a cotangent is the number 1."""
-    return ir.is_const(v, 1)
 
 
 def keeps_much(f: ir.Function) -> bool:

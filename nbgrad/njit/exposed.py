@@ -21,6 +21,15 @@ def exposed(f: ir.Function, result: ir.Value) -> set[ir.Value]:
     return found
 
 
+def telling(f: ir.Function, result: ir.Value) -> set[ir.Value]:
+    """Those whose partials need no guard: quotients and logarithms that the result tells of."""
+    return {
+        v
+        for v in exposed(f, result)
+        if v.op is not None and v.op.kind == "apply" and v.op.attrs["fn"] in TELLING
+    }
+
+
 def _visit(values: list[ir.Value], block: ir.Block, found: set[ir.Value]) -> set[ir.Value]:
     """Follow numbers back through a block; those from outside it are returned: the block may not be run."""
     pending, outside = list(values), set()

@@ -155,9 +155,10 @@ def tape_rows(loop: ir.Op, aliases: Aliases) -> list[ir.Op]:
 
 def is_stretch_tape(array: ir.Value) -> bool:
     """Whether an array is a tape made anew in each stretch of a time loop."""
-    made = base(array).op
-    inside = made is not None and made.block is not None and made.block.parent is not None
-    return inside and made is not None and made.kind == "alloc" and made.result.name[:2] == "t_"
+    array = base(array)
+    made, home = array.op, array.home
+    inside = home is not None and home.parent is not None
+    return inside and made is not None and made.kind == "alloc" and array.name.startswith("t_")
 
 
 def _own_elements(loop: ir.Op, kept: Sequence[ir.Op]) -> bool:

@@ -2,7 +2,7 @@
 
 Iterations commute (up to the rounding of sums) if what they carry are sums, and if each array is only read, only added to,
 or touched at one element of its own in every iteration. A loop that scatters to several elements of one array is split
-into one loop an element: each is then free of overlapping writes.
+into one loop a row that gathers (`gather`): each is then free of overlapping writes.
 """
 
 from __future__ import annotations

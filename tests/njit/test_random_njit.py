@@ -4,7 +4,6 @@ Most run as plain Python (see ``python_mode``), a few compiled. ``NBGRAD_FUZZ=N`
 compiled; ``python tests/njit/test_random_njit.py SEED`` checks one, and prints it reduced when it fails.
 """
 
-import collections
 import contextlib
 import os
 import sys
@@ -17,6 +16,7 @@ from comparing import SecondOrder, assert_trees_close
 from corpus import copied, same_bytes
 from random_found import SERIAL
 from random_programs import argnums_of, arguments, cotangent_of, is_single, load, text_of
+from random_runs import Programs
 from reducing import reduced
 
 import nbgrad as ng
@@ -113,30 +113,7 @@ def stretches_of(seed):
         regions.STRETCH_BYTES = before
 
 
-def kind_of(result: str) -> str:
-    """A result without the numbers of the case, to compare failures of programs."""
-    return result.split("Mismatched")[0][:80]
-
-
-def shown(seed: int, run=python_mode.call, second: bool = True) -> str:
-    """A failing program, reduced, and how it fails."""
-    text = text_of(seed)
-    first = outcome(text, seed, run, second)
-    if first.startswith("wrong"):
-        kind = kind_of(first)
-        text = reduced(text, lambda t: kind_of(outcome(t, seed, run, second)) == kind, attempts=400)
-    return f"seed {seed}, argnums {argnums_of(seed)}: {outcome(text, seed, run, second)}\n{text}\n"
-
-
-def run_all(seeds, run):
-    counts, wrong = collections.Counter(), []
-    for seed in seeds:
-        result = outcome(text_of(seed), seed, run, second=seed % SECOND == 0)
-        counts[result.split(":")[0]] += 1
-        if result.startswith("wrong"):
-            wrong.append(seed)
-    assert not wrong, f"{wrong}\n" + "\n".join(shown(s, run, s % SECOND == 0) for s in wrong[:2])
-    return counts
+RANDOM = Programs(text_of, argnums_of, outcome)
 
 
 @pytest.mark.parametrize("what", SERIAL)
@@ -148,14 +125,14 @@ def test_programs_that_were_wrong(what):
 @pytest.mark.parametrize("group", range(GROUPS))
 def test_random_programs(group):
     seeds = range(group * PROGRAMS, (group + 1) * PROGRAMS)
-    counts = run_all(seeds, python_mode.call)
+    counts = RANDOM.run_all(seeds, python_mode.call, SECOND)
     assert counts["rejected"] <= 0.05 * len(seeds), counts
     assert counts["skipped"] <= 0.15 * len(seeds), counts
 
 
 @pytest.mark.parametrize("half", range(2))
 def test_compiled_random_programs(half):
-    counts = run_all(range(half, COMPILED, 2), directly)
+    counts = RANDOM.run_all(range(half, COMPILED, 2), directly, SECOND)
     assert counts["right"] >= COMPILED // 4, counts
 
 
@@ -181,4 +158,5 @@ def test_failing_programs_become_small():
 
 
 if __name__ == "__main__":
-    print(shown(int(sys.argv[1]), directly if "compiled" in sys.argv else python_mode.call))
+    run = directly if "compiled" in sys.argv else python_mode.call
+    print(RANDOM.shown(int(sys.argv[1]), run))

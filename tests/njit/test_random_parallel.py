@@ -5,7 +5,6 @@ Most run as plain Python with every access watched (see ``parallel_mode``), a fe
 one, and prints it reduced when it fails.
 """
 
-import collections
 import functools
 import os
 import sys
@@ -16,8 +15,8 @@ import pytest
 from random_found import PARALLEL
 from random_parallel import argnums_of, arguments, text_of
 from random_programs import load
-from reducing import reduced
-from test_random_njit import directly, judged, kind_of
+from random_runs import Programs
+from test_random_njit import directly, judged
 
 LONG = int(os.environ.get("NBGRAD_FUZZ", "0"))
 GROUPS = 4
@@ -33,25 +32,7 @@ def outcome(text: str, seed: int, run=None, second: bool = False) -> str:
     return judged(f, arguments(seed), argnums_of(seed), seed, run, second)
 
 
-def shown(seed: int, run=None, second: bool = True) -> str:
-    """A failing program, reduced, and how it fails."""
-    text = text_of(seed)
-    first = outcome(text, seed, run, second)
-    if first.startswith("wrong"):
-        kind = kind_of(first)
-        text = reduced(text, lambda t: kind_of(outcome(t, seed, run, second)) == kind, attempts=400)
-    return f"seed {seed}, argnums {argnums_of(seed)}: {outcome(text, seed, run, second)}\n{text}\n"
-
-
-def run_all(seeds, run=None, every=SECOND):
-    counts, wrong = collections.Counter(), []
-    for seed in seeds:
-        result = outcome(text_of(seed), seed, run, second=seed % every == 0)
-        counts[result.split(":")[0]] += 1
-        if result.startswith("wrong"):
-            wrong.append(seed)
-    assert not wrong, f"{wrong}\n" + "\n".join(shown(s, run, s % every == 0) for s in wrong[:2])
-    return counts
+RANDOM = Programs(text_of, argnums_of, outcome)
 
 
 @pytest.mark.parametrize("what", PARALLEL)
@@ -63,7 +44,7 @@ def test_programs_that_were_wrong(what):
 @pytest.mark.parametrize("group", range(GROUPS))
 def test_random_programs(group):
     seeds = range(group * PROGRAMS, (group + 1) * PROGRAMS)
-    counts = run_all(seeds)
+    counts = RANDOM.run_all(seeds, None, SECOND)
     assert counts["rejected"] <= 0.05 * len(seeds), counts
     assert counts["skipped"] <= 0.25 * len(seeds), counts
 
@@ -72,11 +53,11 @@ def test_compiled_random_programs():
     before = numba.get_num_threads()
     numba.set_num_threads(2)
     try:
-        counts = run_all(range(1, COMPILED + 1), directly, every=100)
+        counts = RANDOM.run_all(range(1, COMPILED + 1), directly, every=100)
     finally:
         numba.set_num_threads(before)
     assert counts["right"] >= COMPILED // 2, counts
 
 
 if __name__ == "__main__":
-    print(shown(int(sys.argv[1]), directly if "compiled" in sys.argv else None))
+    print(RANDOM.shown(int(sys.argv[1]), directly if "compiled" in sys.argv else None))
