@@ -47,7 +47,7 @@ class LowerBounds:
             return 0
         if op.kind == "apply" and isinstance(v.type, types.Integer):
             return self.of_function(op.attrs["fn"], op.args)
-        if op.kind == "load" and op.args[0].name.startswith("t_"):
+        if op.kind == "load" and ir.is_kept(op.args[0]):
             return min((self.of(x) for x in self.kept_in(op.args[0])), default=UNKNOWN)
         if op.kind in ir.LOOPS:
             k = op.results.index(v)
@@ -73,13 +73,13 @@ class LowerBounds:
             for op in ir.walk(self.f.body):
                 other.update(a for b in op.blocks for a in b.yields)
                 for n, a in enumerate(op.args):
-                    if ir.is_array(a) and a.name.startswith("t_"):
+                    if ir.is_kept(a):
                         if op.kind == "store" and n == 0:
                             self.kept.setdefault(a, []).append(op.args[-1])
                         elif op.kind != "load":
                             other.add(a)
             self.kept = {a: x for a, x in self.kept.items() if a not in other}
-        return self.kept.get(tape, []) if tape.op is not None and tape.op.kind == "alloc" else []
+        return self.kept.get(tape, [])
 
     def of_function(self, name: str, args: list[ir.Value]) -> int:
         """Sums, products and the like."""

@@ -194,7 +194,7 @@ def keeps_much(f: ir.Function) -> bool:
     """Whether a program keeps values in inner loops (arrays with several indices, stacks) or copies of arrays."""
     for op in ir.walk(f.body):
         if op.kind == "tape" or (
-            op.kind == "alloc" and op.result.name.startswith("t_") and op.result.type.ndim > 1
+            op.kind == "alloc" and ir.is_kept(op.result) and op.result.type.ndim > 1
         ):
             return True
         if (

@@ -88,7 +88,7 @@ class _Fusion:
         found: dict[ir.Value, ir.Op] = {}
         body = self.first.blocks[0]
         for o in body.ops:
-            if o.kind != "store" or not o.args[0].name.startswith("t_"):
+            if o.kind != "store" or not ir.is_kept(o.args[0]):
                 continue
             users = [u for u in ir.walk(self.f.body) if o.args[0] in u.args and u is not o]
             inside = [u for u in self.second.blocks[0].ops if u in users]

@@ -156,9 +156,7 @@ def tape_rows(loop: ir.Op, aliases: Aliases) -> list[ir.Op]:
 def is_stretch_tape(array: ir.Value) -> bool:
     """Whether an array is a tape made anew in each stretch of a time loop."""
     array = base(array)
-    made, home = array.op, array.home
-    inside = home is not None and home.parent is not None
-    return inside and made is not None and made.kind == "alloc" and array.name.startswith("t_")
+    return ir.is_kept(array) and array.home is not None and array.home.parent is not None
 
 
 def _own_elements(loop: ir.Op, kept: Sequence[ir.Op]) -> bool:

@@ -13,7 +13,8 @@ Kinds of operations (``args -> results``; attrs):
 ``load``       array, indices -> scalar
 ``store``      array, indices, scalar ->
 ``accum``      array, indices, scalar -> ; ``array[indices] += scalar``
-``alloc``      sizes -> array; ``fill`` is None (uninitialised) or 0. The result's type says dtype and layout.
+``alloc``      sizes -> array; ``fill`` is None (uninitialised) or 0. The result's type says dtype and layout; ``kept``:
+               it is filled with residuals before it is read
 ``view``       array, integers -> array on the same memory; ``spec`` (see `View`). Pure.
 ``shape``      array -> size of dimension ``axis``. Pure.
 ``copy``       destination, source -> ; elementwise assignment of arrays of one shape
@@ -203,6 +204,11 @@ class Function:
 def is_array(v: Value) -> bool:
     """Whether it is an array handle."""
     return isinstance(v.type, types.Array)
+
+
+def is_kept(v: Value) -> bool:
+    """Whether an array holds what the reverse sweep needs of the forward sweep (`residuals`)."""
+    return v.op is not None and v.op.kind == "alloc" and bool(v.op.attrs.get("kept"))
 
 
 def is_float(t: Any) -> bool:

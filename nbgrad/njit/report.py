@@ -16,7 +16,7 @@ def explain(t: Any, compiled: Any) -> str:
     for op in ir.walk(fn.body):
         where = f" (line {op.line[1]})" if op.line else ""
         name = op.results[0].name if op.results else ""
-        if op.kind == "alloc" and name.startswith("t_"):
+        if op.kind == "alloc" and ir.is_kept(op.result):
             lines.append(
                 f"  kept on an array, one place an iteration: {name[2:]} ({op.result.type.dtype})"
             )

@@ -258,6 +258,7 @@ class Residuals:
         b = ir.Builder(new)
         sizes = [scalars.trips(b, *op.args[:2]) for op in chain]
         array = b.alloc(sizes, v.type, None, "t_" + (v.name or "v"))
+        array.op.attrs["kept"] = True  # type: ignore[union-attr]
         ir.insert(self.f.body, new.ops, self.f.body.ops.index(chain[0]))
         self.after(
             v,

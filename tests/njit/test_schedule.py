@@ -168,6 +168,25 @@ def test_zero_need_not_win_where_the_pole_is_in_the_result():
 
 
 @njit
+def before_each(x, n):
+    """An index that is 0 where nothing was stored, minus one: the last element."""
+    t_at = np.zeros(n, np.int64)
+    for i in range(n // 2):
+        t_at[i] = i + 1
+    total = 0.0
+    for i in range(n):
+        total += (i + 1.0) * x[t_at[i] - 1] ** 2
+    return total
+
+
+def test_an_array_of_the_users_is_no_tape_whatever_its_name():
+    x = np.linspace(1.0, 2.0, 12)
+    want = oracle.value_and_gradient(before_each, (x, 20), (0,))
+    got = python_mode.call(ng.njit.value_and_grad(before_each, (0,)), x, 20)
+    assert_trees_close(got, want, 1e-12, "gradient")
+
+
+@njit
 def old_name(a, b):
     """A swapped array is used after its loop under the name it had before."""
     p = a
